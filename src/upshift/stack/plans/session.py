@@ -25,6 +25,8 @@ from upshift.stack.plans.statements import NotExplained
 
 _CONNECT_S = 10
 _LOCK_WAIT_S = 2
+_IDLE_S = 86400
+"""A session waits while another server works, maybe longer than its own server waits for a client."""
 _HANGS_S = 60
 """The server gives statements up before; so much later it counts as one that hangs."""
 _REWRITTEN = 1003
@@ -77,6 +79,7 @@ class MysqlSession:
         self.ask(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_S}, innodb_lock_wait_timeout = {_LOCK_WAIT_S}")
         limit = f"max_statement_time = {wait_s:g}" if self.family == "mariadb" else f"max_execution_time = {wait_s * 1000:.0f}"
         self.ask(f"SET SESSION {limit}")
+        self.ask(f"SET SESSION wait_timeout = {_IDLE_S}")
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         with self._errors(), self._connection.cursor() as cursor:
@@ -136,6 +139,9 @@ class PostgresSession:
                 self.ask("SET client_encoding = 'UTF8'")
             self.ask(f"SET statement_timeout = {wait_s * 1000:.0f}")
             self.ask(f"SET lock_timeout = {_LOCK_WAIT_S * 1000}")
+            # PostgreSQL 13 has no such limit.
+            with contextlib.suppress(Refused):
+                self.ask(f"SET idle_session_timeout = '{_IDLE_S}s'")
         except BaseException:
             self._patience.close()
             raise

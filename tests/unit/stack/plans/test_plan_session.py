@@ -19,7 +19,7 @@ from upshift.stack.plans import session as sessions
 from upshift.stack.plans.address import read_address
 from upshift.stack.plans.ask import Asker
 from upshift.stack.plans.looking import explained
-from upshift.stack.plans.session import PostgresSession
+from upshift.stack.plans.session import MysqlSession, PostgresSession
 from upshift.stack.plans.source import Source, Wanted
 
 
@@ -143,21 +143,34 @@ def test_a_value_that_postgres_cannot_have_is_why_there_is_no_plan(silent: Postg
     assert told.why_none and told.why_none.startswith("PostgreSQL has no such value: ")
 
 
-class RefusingMysql:
-    """A connection to a MySQL that refuses all statements."""
+class Mysql:
+    """A connection to a MySQL that takes each statement."""
 
-    def cursor(self) -> RefusingMysql:
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def cursor(self) -> Mysql:
         return self
 
-    def __enter__(self) -> RefusingMysql:
+    def __enter__(self) -> Mysql:
         return self
 
     def __exit__(self, *_: object) -> None: ...
 
-    def execute(self, _sql: str) -> None:
-        raise pymysql.err.OperationalError(1820, "You must reset your password")
+    def execute(self, sql: str) -> None:
+        self.sent.append(sql)
+
+    def fetchall(self) -> list[tuple[str]]:
+        return [("9.7.4",)]
 
     def close(self) -> None: ...
+
+
+class RefusingMysql(Mysql):
+    """One that refuses all."""
+
+    def execute(self, sql: str) -> None:
+        raise pymysql.err.OperationalError(1820, "You must reset your password")
 
 
 @pytest.mark.parametrize(
@@ -198,3 +211,24 @@ def test_a_server_that_takes_no_connection_is_not_one_that_does_not_answer(
     monkeypatch.setattr(psycopg, "connect", connect)
     with pytest.raises(ServerFailed, match=said), sessions.opened(read_address(url, environment={}), 1):
         pass
+
+
+def test_a_session_may_be_idle_while_another_server_works() -> None:
+    connection = Mysql()
+    MysqlSession(connection, "127.0.0.1:3306", 1)
+    assert "SET SESSION wait_timeout = 86400" in connection.sent
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_so_may_one_of_postgres_where_that_has_a_limit(known: bool) -> None:
+    class Postgres(Silent):
+        def execute(self, sql: bytes, *, prepare: bool) -> Any:
+            found = super().execute(sql, prepare=prepare)
+            if b"idle_session_timeout" in sql and not known:
+                raise psycopg.errors.UndefinedObject("unrecognized configuration parameter")
+            return found
+
+    connection: Any = Postgres()
+    PostgresSession(connection, "127.0.0.1:5432", 1).close()
+    assert "SET idle_session_timeout = '86400s'" in connection.sent
+    connection.theirs.close()
