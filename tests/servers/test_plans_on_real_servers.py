@@ -100,7 +100,8 @@ def test_a_write_is_never_executed(ask: Ask, family: shop.Family) -> None:
     asker = ask(family)
     count = "SELECT count(*), sum(total) FROM orders, (SELECT count(*) AS n FROM items) AS other"
     before = asker.session.ask(count)
-    for sql in ("UPDATE orders SET total = 0", "DELETE FROM items", "INSERT INTO items VALUES (0, 0, 0, 0)"):
+    writes = "UPDATE orders SET total = 0", "DELETE FROM items", "INSERT INTO items VALUES (0, 0, 0, 0)"
+    for sql in (*writes, "SELECT id FROM orders WHERE id = 1 FOR UPDATE"):
         plan = asker.plan(text(asker, sql), execute=True)
         assert not plan.executed
     assert asker.session.ask(count) == before

@@ -113,7 +113,7 @@ def _connect(address: Address) -> Any:
                 f"{address.shown()} refuses the login of {address.user}: {_said(error)}",
                 f"the login comes from an option file, a login path or the URL; its password from the first two, or {PASSWORD}",
             ) from error
-        if isinstance(code, int) and code >= _OF_THE_SERVER and code not in _OF_THE_CLIENT:
+        if sent_by_server(code):
             raise ServerFailed(
                 f"{address.shown()} takes no connection of {address.user}: {_said(error)}", "its message says what must change"
             ) from error
@@ -124,6 +124,11 @@ def _connect(address: Address) -> Any:
         raise ServerFailed(
             f"no connection to {address.shown()}: {error}", "use its unix socket, or TLS with a file of certificates (tls-ca)"
         ) from error
+
+
+def sent_by_server(code: object) -> bool:
+    """Whether an error with this number comes from a server, not from its client."""
+    return isinstance(code, int) and code >= _OF_THE_SERVER and code not in _OF_THE_CLIENT
 
 
 def _said(error: pymysql.MySQLError) -> str:

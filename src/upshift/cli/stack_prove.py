@@ -207,6 +207,7 @@ def _measured(
 def _show(
     finding: Finding, change: Change, answers: Answers, result: Result | None, run: RunDirectory, *, as_json: bool
 ) -> None:
+    """Raises NotProvableError where much of a replay failed; with ``as_json`` that is a verdict."""
     from upshift import console
     from upshift.cli.outcome import show_outcome
     from upshift.measure.samples import read_samples
@@ -218,12 +219,14 @@ def _show(
     if as_json:
         proof = proof_of(finding, of_suspect(comparisons), result, change, answers, spoilt)
         console.result_json(proof.model_dump_json(indent=2))
-    if result and as_json:
+    if result and (as_json or spoilt):
         console.say(f"again: upshift report {run.name}")
     elif result:
         show_outcome(result, run, as_json=False)
-    for line in (*answers.remarks(), *told(finding, comparisons, answers, spoilt)):
+    for line in (*answers.remarks(), *(() if spoilt else told(finding, comparisons, answers))):
         console.say(line)
+    if spoilt and not as_json:
+        raise spoilt
 
 
 def _refuse_missing(before: Path, binary: Path | None) -> None:

@@ -223,15 +223,11 @@ def failed(suspect: str, slices: Iterable[Slice]) -> NotProvableError | None:
     return None
 
 
-def told(
-    finding: Finding, comparisons: Sequence[Comparison], answers: Answers, spoilt: NotProvableError | None = None
-) -> tuple[str, ...]:
-    """What the experiment says of the suspect, a sentence for each number of connections; or that it says nothing."""
+def told(finding: Finding, comparisons: Sequence[Comparison], answers: Answers) -> tuple[str, ...]:
+    """What the experiment says of the suspect, a sentence for each number of connections."""
     title = f"{finding.suspect} ({SUSPECTS[finding.suspect].title})"
     if answers.differ:
         return (f"{title}: answers differ, and nothing was measured: {answers.told()}", DIFFER_HINT)
-    if spoilt:
-        return (spoilt.message, spoilt.hint)
     return tuple(
         f"{title}: {word_of(each, finding)}: with the change, the throughput is {each.ratio:.2f}x "
         f"at {count(each.connections, 'connection')}, {measured(each)}; "

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from upshift.stack.timeline import EXECUTIONS, LITERAL, SEGMENT_BYTES
+from upshift.stack.timeline import EXECUTIONS, SEGMENT_BYTES
 
-_LITERAL = LITERAL.replace("'", "''")
 _DATA = "('select', 'insert', 'update', 'delete', 'replace', 'call')"
 
 STATEMENTS = rf"""
 WITH prepared AS (
   SELECT exchange,
     row_number() OVER (PARTITION BY connection, sql ORDER BY exchange) > 1 AS again,
-    array_to_string(regexp_extract_all(regexp_replace(sql, '\$\d+', '?', 'g'), '{_LITERAL}'), ' ') AS literals
+    array_to_string(literals(regexp_replace(sql, '\$\d+', '?', 'g')), ' ') AS literals
   FROM exchanges WHERE kind = 'prepare'
 ), results AS (
   -- The rows of an execution with all its fetches.
@@ -84,7 +83,7 @@ WITH flights AS (
   SELECT connection, tx, exchange, statement, verb, own_us, gap_us, affected,
     row_number() OVER (PARTITION BY connection, tx ORDER BY exchange) AS place,
     CASE WHEN kind = 'execute' THEN try_cast(parameters::JSON AS VARCHAR[])
-      ELSE regexp_extract_all(sql, '{_LITERAL}') END AS given
+      ELSE literals(sql) END AS given
   FROM (
     SELECT * FROM timed WHERE of_data AND flight > 0
     QUALIFY row_number() OVER (PARTITION BY connection, flight ORDER BY exchange) = 1

@@ -11,7 +11,7 @@ import pymysql
 
 from upshift.errors import UpshiftError, UsageError
 from upshift.stack.evidence import BufferPool, Evidence, ServerFacts, ServerStatement, TraceFacts
-from upshift.stack.timeline import LITERAL
+from upshift.stack.timeline import MYSQL_LITERAL
 
 _RIGHTS = "GRANT SELECT ON performance_schema.* TO it, or leave --server out"
 _LEAVE_OUT = "name the server that the trace was captured from, or leave --server out"
@@ -111,7 +111,7 @@ def _facts(evidence: Evidence, session: Asks, version: str) -> ServerFacts:
     rows = session.ask(_DIGESTS)
     if "mariadb" in version.lower():
         instances = session.ask(_INSTANCES)
-        rows += [(re.sub(LITERAL, "?", str(text)), *figures) for text, *figures in instances]
+        rows += [(re.sub(MYSQL_LITERAL, "?", str(text)), *figures) for text, *figures in instances]
     if not rows:
         why = "the server counts no statements: setup_consumers of performance_schema has statements_digest off"
         return ServerFacts(version=version, statements=(), why_none=why)

@@ -20,19 +20,24 @@ SEGMENT_BYTES = 1448
 EXECUTIONS = "('query', 'copy', 'execute', 'bulk_execute')"
 """Kinds of exchanges that execute a statement; a fetch goes on with one."""
 
-LITERAL = r"'(?:[^'\\]|\\.|'')*'|\b\d[\w.]*"
+_LITERAL = r"'(?:[^'\\]|\\.|'')*'|\b\d[\w.]*"
 """A text or a number in a statement."""
+MYSQL_LITERAL = rf'"(?:[^"\\]|\\.|"")*"|{_LITERAL}'
+"""MySQL and MariaDB have texts in double quotes, too."""
 
 
 def open_timeline(folder: Path) -> duckdb.DuckDBPyConnection:
     """A database with what ``upshift-stack export`` wrote: the views ``exchanges`` and ``sessions``, the table ``timeline``.
 
-    The caller closes it. Spills beside the export when memory is short.
+    Its macro ``literals`` gives those of a statement. The caller closes it. Spills beside the export when memory is short.
     """
     base = database(temp_directory=str(folder / "spill"))
     for name in ("exchanges", "sessions"):
         base.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({quoted(folder / f'{name}.parquet')})")
-    base.execute(_TIMELINE.format(at_once=str(read_facts(folder).get("family") == "postgres").lower()))
+    postgres = read_facts(folder).get("family") == "postgres"
+    literal = (_LITERAL if postgres else MYSQL_LITERAL).replace("'", "''")
+    base.execute(f"CREATE TEMP MACRO literals(sql) AS regexp_extract_all(sql, '{literal}')")
+    base.execute(_TIMELINE.format(at_once=str(postgres).lower()))
     return base
 
 

@@ -6,10 +6,13 @@ import math
 from pathlib import Path
 
 import numpy as np
+from cards import MACHINE
 from story import Story
 
-from upshift.measure.model import Comparison, Slice
+from upshift.measure.model import Comparison, Experiment, Plan, Slice
 from upshift.measure.statistics import comparisons
+from upshift.report.result import Result
+from upshift.source.model import Source
 from upshift.stack.answers import Answers
 from upshift.stack.change import AS_SENT, CHANGED
 from upshift.stack.evidence import Evidence
@@ -72,3 +75,47 @@ def slices(gain: float, errors: int = 0) -> list[Slice]:
 def experiment(gain: float) -> tuple[Comparison, ...]:
     """What is said of them."""
     return of_suspect(comparisons(slices(gain), AS_SENT))
+
+
+def result(measured: list[Slice]) -> Result:
+    """Of a run that measured these."""
+    plan = Plan(
+        trials=12,
+        rounds=1,
+        slice_s=1,
+        lead_s=0.3,
+        warmup_s=0,
+        seed=7,
+        headline_connections=4,
+        server_cpus=(0,),
+        client_cpus=(1,),
+        placement="",
+    )
+    experiment = Experiment(
+        plan=plan,
+        arms=(),
+        baseline=AS_SENT,
+        loads=(),
+        levels=(),
+        comparisons=comparisons(measured, AS_SENT),
+        confidence=0.95,
+        steal_share=0.0,
+        flags=(),
+    )
+    return Result(
+        run="20261123-120000-prove",
+        started_at="2026-11-23T12:00:00+00:00",
+        command="upshift stack prove",
+        upshift_version="1",
+        level="",
+        machine=MACHINE,
+        source=Source(kind="mysql", version="", origin="", sha256="", verified="none", path=Path("/")),
+        stages=(),
+        builds=(),
+        hot_set=None,
+        profile_notes=(),
+        verify=None,
+        experiment=experiment,
+        warnings=(),
+        package="",
+    )

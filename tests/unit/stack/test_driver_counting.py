@@ -309,6 +309,23 @@ def test_what_is_missing_is_named_and_the_rest_runs(monkeypatch: pytest.MonkeyPa
     assert saved[-1] == found
 
 
+@pytest.mark.parametrize("name", ["libmysqlclient", "pymysql"])
+def test_what_an_earlier_run_has_is_not_run_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a driver that the system has in a version of its own."""
+    (driver,) = (each for each in read_matrix().driver if each.name == name)
+    of_driver = {"driver": name, "version": driver.version or "9.7.4", "server": SERVER}
+    pairs = [(setting.name, operation) for setting in driver.setting for operation in driver.about(setting)]
+    begun = result(
+        counted=[counts(**of_driver, setting=setting, operation=operation) for setting, operation in pairs],
+        checked=[Checked(**of_driver, check=check, ok=True) for check in driver.checks],
+    )
+    monkeypatch.setattr(whole, "prepare", lambda *_all: TOOLKIT)
+    monkeypatch.setattr(whole, "ground_of", lambda _url, _shell: NoServer())
+    monkeypatch.setattr(running, "captured", lambda *_all: pytest.fail("it runs again"))
+    asked = Asked((driver,), server="mysql://root@h:1/base")
+    assert run_matrix(FakeShell(), Path("proxy"), asked, begun, say=lambda _line: None, save=lambda _result: None) == begun
+
+
 def test_nothing_that_can_be_run_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def prepare(_language: str, _shop: Any) -> Toolkit:
         raise MissingTool("there is no java on this machine", "install it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,6 +10,7 @@ from fakes import FakeShell
 
 from upshift.errors import UsageError
 from upshift.stack.driver_matrix.ground import ground_of, place_of
+from upshift.stack.driver_matrix.servers import find_kind
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,10 @@ def test_what_names_no_server_is_refused_without_its_password(url: str) -> None:
 def test_a_server_without_a_port_listens_where_its_protocol_does(url: str, place: str) -> None:
     assert ground_of(url, FakeShell()).url == url
     assert place_of(urlsplit(url)) == place
+
+
+def test_a_program_is_found_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server starts in another one."""
+    (tmp_path / "mysqld").touch()
+    monkeypatch.chdir(tmp_path)
+    assert find_kind("mysql", Path("mysqld")).program == (tmp_path / "mysqld").resolve()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from fakes import another_run
-from prove_examples import EQUAL, chatting, scanning
+from prove_examples import EQUAL, chatting, result, scanning, slices
 
 from upshift.cli.app import main
+from upshift.run.directory import RunDirectory
 from upshift.stack.evidence import Evidence
 from upshift.stack.proof import Proof
 from upshift.stages.answers import Replayed
@@ -64,6 +65,26 @@ def test_answers_that_differ_end_the_command_with_1(
     assert "answers differ, and nothing was measured" in " ".join(said.err.split())
     assert prove_command(monkeypatch, seen, tmp_path, *given) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_a_proof_whose_requests_fail_is_a_verdict_in_json_and_an_error_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fix.sql").write_text("CREATE INDEX by_name ON item (name)")
+    seen = scanning(tmp_path / "export")
+    half_failed = slices(2.0, errors=50_000)
+    run = RunDirectory(tmp_path / "20261123-120000-prove")
+    monkeypatch.setattr("upshift.cli.stack_prove._replayed", lambda *_: Replayed(trace=tmp_path / "t", connections=1))
+    monkeypatch.setattr("upshift.cli.stack_prove._measured", lambda *_, **__: (EQUAL, result(half_failed), run))
+    monkeypatch.setattr("upshift.measure.samples.read_samples", lambda _file: half_failed)
+    given = ("--suspect", "P2", "--sql", str(tmp_path / "fix.sql"))
+    assert prove_command(monkeypatch, seen, tmp_path, *given) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "P2 cannot be proven with this trace: as it was replayed" in " ".join(said.err.split())
+    assert "hint:" in said.err and run.name in said.err
+    assert prove_command(monkeypatch, seen, tmp_path, *given, "--json") == 0
+    proof = Proof.model_validate_json(capsys.readouterr().out)
+    assert (proof.verdict, proof.measured) == ("not provable here", ()) and proof.why and proof.hint
 
 
 def test_nothing_is_replayed_beside_another_run(

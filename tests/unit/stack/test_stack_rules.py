@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 
 import pytest
-from faulty_shop import counted, shop
+from faulty_shop import ITEM, LEFT, LINE, counted, shop
 
 from upshift.stack.evidence import Evidence
 from upshift.stack.read import read_evidence
@@ -49,6 +51,26 @@ def test_a_planted_fault_is_named_alone(planted: Planted, suspect: str) -> None:
     assert 0.03 <= finding.share <= 1
     assert finding.evidence and finding.fixes and finding.limits and finding.said
     assert all(each.threshold in {None, *THRESHOLDS} for each in finding.evidence)
+
+
+@pytest.mark.parametrize("fault", ["C6", "C7", "C13"])
+def test_a_text_in_double_quotes_is_a_literal_as_others_are(fault: str, tmp_path: Path) -> None:
+    """MySQL's and MariaDB's applications may write texts so."""
+
+    def told(quote: str) -> set[str]:
+        story = shop((fault,))
+        for each in story.exchanges:
+            if fault == "C13":
+                each["sql"] = each["sql"] and re.sub(r"= (\d+)", rf"= {quote}c\1{quote}", each["sql"])
+            elif each["kind"] == "execute" and each["sql"] in (ITEM, LEFT, LINE):
+                values = iter(json.loads(each["parameters"]))
+                text = re.sub(r"\?", lambda _mark, values=values: f"{quote}c{next(values)}{quote}", each["sql"])
+                # Of inserts the rows tell, not the literals.
+                verb = "delete" if each["verb"] == "insert" else each["verb"]
+                each |= {"kind": "query", "verb": verb, "sql": text, "parameters": None}
+        return named(judge(read_evidence(story.export(tmp_path / fault)), Thresholds()))
+
+    assert fault in told('"') and told('"') == told("'")
 
 
 @pytest.mark.parametrize("suspect", RULES)

@@ -95,7 +95,7 @@ def test_mariadb_counts_prepared_statements_by_themselves(evidence: Evidence) ->
     class MariaDb(Session):
         def ask(self, statement: str) -> list[tuple[Any, ...]]:
             if "prepared_statements_instances" in statement:
-                return [row("UPDATE stock SET quantity = quantity - 1 WHERE id = ?", 5)]
+                return [row('UPDATE stock SET quantity = quantity - 1 WHERE id = "c7"', 5)]
             return super().ask(statement)
 
     seen = evidence.model_copy(update={"trace": trace})

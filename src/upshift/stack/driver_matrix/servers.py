@@ -52,7 +52,8 @@ def find_kind(family: Family, binary: Path | None = None) -> Kind:
             raise MissingTool("no MySQL is named", "--binary PATH/mysqld, as `upshift build` makes one")
         if not binary.is_file():
             raise MissingTool(f"there is no {binary}", "--binary names a mysqld")
-        return Kind(family, binary)
+        # It starts in another folder.
+        return Kind(family, binary.resolve())
     if family == "mariadb":
         found = shutil.which("mariadbd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
         if found is None or shutil.which("mariadb-install-db") is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +77,7 @@ def run_matrix(
             certificates=make_certificates(shell, folder / "certificates"),
             counted=lambda each: result.add(counted=each),
             checked=lambda each: result.add(checked=each),
-            has=frozenset([*map(key_of, begun.counted), *map(key_of, begun.checked)]),
+            has=_keys(begun, drivers),
         )
         work = _Work(bench, tuple(drivers), toolkits, say)
         if asked.server:
@@ -88,6 +88,13 @@ def run_matrix(
         reasons = "; ".join(f"{each.what}: {each.why}" for each in result.now.left_out)
         raise MissingTool(f"nothing could be run: {reasons or 'no driver speaks that protocol'}", _first_hint(result.now))
     return result.now
+
+
+def _keys(begun: DriversResult, drivers: Iterable[Driver]) -> frozenset[tuple[str, ...]]:
+    """What ``begun`` has, as the matrix names it: where that pins no version, a result has the one that the driver said."""
+    unpinned = {each.name for each in drivers if not each.version}
+    found: tuple[Counted | Checked, ...] = (*begun.counted, *begun.checked)
+    return frozenset(key_of(each.model_copy(update={"version": ""}) if each.driver in unpinned else each) for each in found)
 
 
 @dataclass(frozen=True)

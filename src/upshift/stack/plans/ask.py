@@ -17,7 +17,7 @@ from upshift.stack.plans.postgres_index import Catalog, Index
 from upshift.stack.plans.profile import mariadb_execution_ms, profiled
 from upshift.stack.plans.query_block import parse_mariadb, parse_mysql_json1
 from upshift.stack.plans.session import Refused, Session
-from upshift.stack.plans.statements import NotExplained, filled, first_word, one_explainable, only_reads
+from upshift.stack.plans.statements import NotExplained, filled, one_explainable, only_reads
 
 _CATALOG = """
 SELECT i.relname, x.indisunique, t.relname, t.reltuples,
@@ -65,8 +65,9 @@ class Asker:
         """
         session = self.session
         run = execute and only_reads(text, session.family)
-        # The servers of the MySQL family refuse even the EXPLAIN of a write in a read-only transaction; it executes nothing.
-        reads = session.family == "postgres" or first_word(text, session.family) in ("select", "with", "table", "values")
+        # The servers of the MySQL family refuse even the EXPLAIN of a write, or of locks on rows, in a read-only transaction;
+        # it executes nothing.
+        reads = session.family == "postgres" or only_reads(text, session.family)
         with refusals(), transaction(session, read_only=reads):
             if session.family == "postgres":
                 return self._of_postgres(text, run)

@@ -97,9 +97,11 @@ def lost_bound(asked: Asked, thresholds: Thresholds) -> Seen | None:
                 # PostgreSQL's filter has the lost bound alone, MySQL's both.
                 if len(used) != 1 or len(used | wanted.get(column, set())) != 2:
                     continue
-                counted = bool(node.loops)
-                read = max(node.actual_read or 0.0, node.estimated_read or 0.0)
-                removed = read - (node.actual_rows or 0.0) if counted else read
+                # MySQL counts the rows of an index after the condition that is checked on its entries.
+                counted = bool(node.loops) and node.index_filter is None
+                estimated = 0.0 if counted else node.estimated_read or 0.0
+                read = max(node.actual_read or 0.0, estimated)
+                removed = read - (node.actual_rows or 0.0) if node.loops else read
                 if removed < thresholds["P7.rows"]:
                     continue
                 missing = "lower" if used == {"upper"} else "upper"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -15,14 +16,17 @@ import pymysql
 import pymysql.cursors
 
 from upshift.check.address import PasswordWanted
-from upshift.check.session import WRONG_PASSWORD
+from upshift.check.session import WRONG_PASSWORD, sent_by_server
 from upshift.errors import ServerFailed, UsageError
 from upshift.stack.plans.address import Address
 from upshift.stack.plans.model import Family, Notice
 from upshift.stack.plans.patience import Patience
+from upshift.stack.plans.statements import NotExplained
 
 _CONNECT_S = 10
 _LOCK_WAIT_S = 2
+_IDLE_S = 86400
+"""A session waits while another server works, maybe longer than its own server waits for a client."""
 _HANGS_S = 60
 """The server gives statements up before; so much later it counts as one that hangs."""
 _REWRITTEN = 1003
@@ -52,7 +56,7 @@ class Session(Protocol):
         """The rows of one statement as they come, however many there are."""
 
     def literal(self, value: Any) -> str:
-        """A parameter of a trace as a literal."""
+        """A parameter of a trace as a literal. Raises NotExplained for a value that the server cannot have."""
 
     def begin(self, *, read_only: bool) -> None: ...
 
@@ -75,6 +79,7 @@ class MysqlSession:
         self.ask(f"SET SESSION lock_wait_timeout = {_LOCK_WAIT_S}, innodb_lock_wait_timeout = {_LOCK_WAIT_S}")
         limit = f"max_statement_time = {wait_s:g}" if self.family == "mariadb" else f"max_execution_time = {wait_s * 1000:.0f}"
         self.ask(f"SET SESSION {limit}")
+        self.ask(f"SET SESSION wait_timeout = {_IDLE_S}")
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         with self._errors(), self._connection.cursor() as cursor:
@@ -129,8 +134,14 @@ class PostgresSession:
         self._patience = Patience(self._hang_up, wait_s + _HANGS_S)
         try:
             self.version = str(self.ask("SHOW server_version")[0][0])
+            # Statements are sent as UTF-8. A database of bytes in no encoding would refuse those that are not.
+            if connection.info.parameter_status("server_encoding") != "SQL_ASCII":
+                self.ask("SET client_encoding = 'UTF8'")
             self.ask(f"SET statement_timeout = {wait_s * 1000:.0f}")
             self.ask(f"SET lock_timeout = {_LOCK_WAIT_S * 1000}")
+            # PostgreSQL 13 has no such limit.
+            with contextlib.suppress(Refused):
+                self.ask(f"SET idle_session_timeout = '{_IDLE_S}s'")
         except BaseException:
             self._patience.close()
             raise
@@ -152,7 +163,12 @@ class PostgresSession:
                 yield row
 
     def literal(self, value: Any) -> str:
-        return psycopg.sql.Literal(_plain(value)).as_string(self._connection)
+        try:
+            # as_string() would read them in the connection's encoding, which SQL_ASCII has none of.
+            return bytes(psycopg.sql.Literal(_plain(value)).as_bytes(self._connection)).decode()
+        except (psycopg.Error, UnicodeError) as error:
+            hint = "write the statement with another value into a file"
+            raise NotExplained(f"PostgreSQL has no such value: {error}", hint) from error
 
     def begin(self, *, read_only: bool) -> None:
         # At SERIALIZABLE, which may be the server's default, others' transactions could fail because of this one.
@@ -200,15 +216,21 @@ def _gone(where: str, said: str) -> ServerFailed:
 def opened(address: Address, wait_s: float) -> Iterator[Session]:
     """A session.
 
-    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there.
+    Raises UsageError when the server refuses the login, PasswordWanted where that had none, ServerFailed when it is not there
+    or takes no session.
     """
     connection = _postgres(address) if address.postgres else _mysql(address, wait_s)
     try:
         made = PostgresSession if address.postgres else MysqlSession
         session: MysqlSession | PostgresSession = made(connection, address.shown(), wait_s)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(pymysql.MySQLError, psycopg.Error, OSError):
             connection.close()
+        if isinstance(error, Refused):
+            raise ServerFailed(
+                f"{address.shown()} refuses to begin a session of {address.user}: {error.said} ({error.code})",
+                "its message says what must change; where a pooler answers, name the server itself",
+            ) from error
         raise
     with contextlib.closing(session):
         yield session
@@ -233,8 +255,8 @@ def _mysql(address: Address, wait_s: float) -> Any:
         if code in _DENIED:
             refused = PasswordWanted if code == WRONG_PASSWORD and not address.password else UsageError
             raise _denied(address, str(said), "its password in an option file, a login path or MYSQL_PWD", refused) from error
-        raise _absent(address, str(said or error)) from error
-    except (RuntimeError, OSError, ValueError) as error:
+        raise (_unwelcome if sent_by_server(code) else _absent)(address, str(said or error)) from error
+    except (RuntimeError, OSError, ValueError, LookupError, AssertionError, struct.error) as error:
         raise _absent(address, str(error)) from error
 
 
@@ -252,13 +274,17 @@ def _postgres(address: Address) -> psycopg.Connection[Any]:
     except psycopg.Error as error:
         said = " ".join(str(error).split())
         if not any(word in said for word in ("authentication", "password", "does not exist", "pg_hba")):
-            raise _absent(address, said) from error
+            raise (_unwelcome if "FATAL:" in said else _absent)(address, said) from error
         refused = PasswordWanted if error.pgconn is not None and error.pgconn.needs_password else UsageError
         raise _denied(address, said, "its password in ~/.pgpass or PGPASSWORD", refused) from error
 
 
 def _denied(address: Address, said: str, hint: str, refused: type[UsageError]) -> UsageError:
     return refused(f"{address.shown()} refuses {address.user}: {said}", f"name the user and the database in the URL, {hint}")
+
+
+def _unwelcome(address: Address, said: str) -> ServerFailed:
+    return ServerFailed(f"{address.shown()} takes no connection of {address.user}: {said}", "its message says what must change")
 
 
 def _absent(address: Address, said: str) -> ServerFailed:

@@ -130,6 +130,26 @@ def test_only_an_execution_sends_analyze_and_a_write_never_does(family: shop.Fam
     assert session.sent[-1] == "ROLLBACK"
 
 
+@pytest.mark.parametrize("family", ["mysql", "mariadb"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM orders WHERE id = 1 FOR UPDATE",
+        "WITH old AS (SELECT 1 AS id) DELETE FROM orders WHERE id IN (SELECT id FROM old)",
+    ],
+)
+def test_what_locks_or_writes_is_explained_in_a_transaction_that_may_write(family: shop.Family, sql: str) -> None:
+    """MySQL and MariaDB answer 1792 otherwise."""
+
+    class Locking(Recorded):
+        def ask(self, sent: str) -> list[tuple[Any, ...]]:
+            return super().ask(sent.replace(sql, shop.STATEMENTS["full"]))
+
+    session = Locking(family)
+    assert not Asker(session).plan(sql, execute=True).executed
+    assert session.sent[0] == "BEGIN" and session.sent[-1] == "ROLLBACK"
+
+
 @pytest.mark.parametrize("versions", [True, False])
 @pytest.mark.parametrize("execute", [True, False])
 def test_a_mysql_without_versions_of_its_json_is_asked_for_tree(versions: bool, execute: bool) -> None:

@@ -211,6 +211,14 @@ def test_p7_counts_what_the_bound_would_have_left_out() -> None:
     silent("P7", asked(scan("range", **{**node, "filter": "t.b < 9"}, actual_read=900, actual_rows=1)))
 
 
+def test_p7_takes_no_estimate_for_what_an_execution_counted() -> None:
+    """A LIMIT ends it early. But rows are counted after a condition on the index's entries."""
+    node = {"index": "i", "bounds": ("b < 9",), "key_columns": ("b",), "loops": 1, "actual_read": 11, "actual_rows": 10}
+    condition = "(t.b > 3) and (t.b < 9)"
+    silent("P7", asked(scan("range", **node, estimated_read=10_000, filter=condition)))
+    fires("P7", asked(scan("range", **node, estimated_read=10_000, index_filter=condition)), "inferred")
+
+
 def test_p7_a_filter_that_leaves_out_what_the_index_finds() -> None:
     """As PostgreSQL's do."""
     node = {"index": "i", "bounds": ("a < 400",), "key_columns": ("a",), "loops": 1, "actual_read": 1600, "actual_rows": 60}
