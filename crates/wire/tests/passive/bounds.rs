@@ -1,12 +1,18 @@
 //! What is kept where more was sent.
 
+use wire::Family;
 use wire::passive::ParameterValue;
 use wire::passive::Side::{Client, Server};
 
-use crate::made::{m, postgres};
+use crate::made::{OK, Passed, login, m, p, postgres};
+use crate::{Told, told};
 
 const NUMERIC: u32 = 1700;
 const TIMESTAMP: u32 = 1114;
+
+/// Requests that are not answered yet hold this much together.
+const LONG: usize = 200_000;
+const MANY: usize = 45;
 
 /// What is kept of so many parameters of one type, each of these bytes.
 fn bound(kind: u32, bytes: &[u8], count: u16) -> Vec<ParameterValue> {
@@ -49,4 +55,39 @@ fn points_in_time_are_text_however_many_they_are() {
     let kept = bound(TIMESTAMP, &1_i64.to_be_bytes(), 5_000);
     let text = ParameterValue::Text(b"2000-01-01 00:00:00.000001".to_vec());
     assert!(kept.iter().all(|each| *each == text));
+}
+
+/// The last text, of which the first piece comes while others hold all the room, and the rest when they are answered.
+fn in_pieces(statement: &str, head: usize, message: &[u8], long: &[u8], answer: &[u8]) -> Passed {
+    let (first, second) = message.split_at(head + statement.len() / 2);
+    vec![
+        (Client, long.repeat(MANY)),
+        (Client, first.to_vec()),
+        (Server, answer.repeat(MANY)),
+        (Client, second.to_vec()),
+        (Server, answer.to_vec()),
+    ]
+}
+
+#[test]
+fn what_is_kept_of_a_text_has_no_hole() {
+    let numbers: Vec<_> = (0..2_000).map(|number| format!("'{number}'")).collect();
+    let statement = format!("INSERT INTO t VALUES ({})", numbers.join(", "));
+    let long = format!("SELECT '{}'", "x".repeat(LONG));
+    let check = |told: &Told| {
+        told.is_whole();
+        assert_eq!(told.exchanges.len(), MANY + 1);
+        let text = told.exchanges[MANY].text.as_ref().expect("a text");
+        assert_eq!(text.length, statement.len() as u64);
+        let kept = String::from_utf8_lossy(&text.bytes);
+        assert!(statement.starts_with(&*kept), "{kept}");
+        assert!(kept.len() < statement.len());
+    };
+    let query = |sql: &str| p(0, &[b"\x03", sql.as_bytes()].concat());
+    let passed = in_pieces(&statement, 5, &query(&statement), &query(&long), &p(1, OK));
+    check(&told(Family::Mysql, &[login(0), passed].concat()));
+    let query = |sql: &str| m(b'Q', &[sql.as_bytes(), b"\0"].concat());
+    let answer = [m(b'C', b"SELECT 0\0"), m(b'Z', b"I")].concat();
+    let passed = in_pieces(&statement, 5, &query(&statement), &query(&long), &answer);
+    check(&postgres(passed));
 }
