@@ -180,7 +180,7 @@ impl<'a> Sessions<'a> {
             Connection {
                 number,
                 facts,
-                transactions: Transactions::default(),
+                transactions: Transactions::new(self.family == Family::Mysql),
                 state: State::NEW,
                 before_ns: at_ns,
             },

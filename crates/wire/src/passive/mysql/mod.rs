@@ -118,7 +118,7 @@ impl Mysql {
             is_row: false,
             rows: Xxh3::new(),
             statements: Statements::default(),
-            transactions: Transactions::default(),
+            transactions: Transactions::new(true),
             backslash_escapes: true,
             unread: 0,
         }

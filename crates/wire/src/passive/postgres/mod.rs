@@ -113,7 +113,7 @@ impl Postgres {
             rows: Xxh3::new(),
             names: Names::default(),
             is_extended: false,
-            transactions: Transactions::default(),
+            transactions: Transactions::new(false),
             backslash_escapes: false,
             unread: 0,
         }
