@@ -246,6 +246,7 @@ impl Postgres {
     /// Tell exchanges without their whole answer as they stand.
     fn flush(&mut self, has_ended: bool, at_ns: u64, out: Out<'_>) {
         self.due.clear();
+        self.rows.reset();
         self.skips = None;
         self.is_copying = false;
         while let Some(mut group) = self.groups.pop_front() {
