@@ -3,8 +3,8 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::MetadataExt;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -75,4 +75,48 @@ fn of_two_captures_that_begin_together_one_is_refused_and_takes_nothing() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     until("the place is given back", || inode(&path) == ours);
     assert!(inode(&aside).is_none());
+}
+
+/// Of the thread that calls it, which ends with them.
+fn become_nobody_of(group: u32) {
+    let nobody = 65534_i64;
+    // SAFETY: the first call reads one number, the others take numbers only.
+    let done = unsafe {
+        [
+            libc::syscall(libc::SYS_setgroups, 1_usize, &raw const group),
+            libc::syscall(libc::SYS_setresgid, nobody, nobody, nobody),
+            libc::syscall(libc::SYS_setresuid, nobody, nobody, nobody),
+        ]
+    };
+    assert_eq!(done, [0; 3]);
+}
+
+#[test]
+fn a_client_keeps_the_groups_that_let_it_in() {
+    const GROUP: u32 = 4321;
+    // SAFETY: the call takes no arguments and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let folder = Folder::new();
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).expect("ours");
+    let path = folder.file("s");
+    let (go, gone) = channel();
+    let told = server(&path, gone);
+    chown(&path, Some(0), Some(GROUP)).expect("root");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).expect("ours");
+    go.send(()).expect("the server waits");
+    let url = format!("mysql://?socket={}", path.display());
+    let trace = folder.file("t");
+    let capture = Capture::start(&["--server", &url, "--take-socket", text(&trace)]);
+    told.recv().expect("a look");
+    let client = std::thread::spawn(move || {
+        become_nobody_of(GROUP);
+        let mut greeting = Vec::new();
+        let mut stream = UnixStream::connect(&path).expect("the group may");
+        let _ = stream.read_to_end(&mut greeting);
+        greeting
+    });
+    assert_eq!(client.join().expect("it ends"), GREETING);
+    assert_eq!(capture.stop().code, Some(0));
 }

@@ -453,3 +453,37 @@ fn a_full_disk_ends_the_trace_with_a_word_about_it() {
         assert_eq!(ending.exchanges + ending.lost, 20_000);
     }
 }
+
+/// Neither comes from a capture, but both may come from lines.
+#[test]
+fn what_no_block_has_room_for_is_cut_and_the_rest_is_read() {
+    let place = Place::new("long");
+    let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");
+    writer.waits();
+    let value = ParameterValue::Text(vec![b'x'; 1 << 20]);
+    let row = vec![Parameter { kind: 253, value }];
+    let long = Exchange {
+        text: text(&"SELECT ".repeat(3 << 20)),
+        parameters: Some(Parameters {
+            rows: vec![row; 17],
+            cut: false,
+        }),
+        ..full(1)
+    };
+    writer.observed(1, &Observed::Exchange(Box::new(long)));
+    writer.observed(1, &query("SELECT 2", 2));
+    writer.finish(Ending::default()).expect("room");
+    let (records, ending) = all(&place.0);
+    let [Record::Exchange { exchange, .. }, second] = &records[..] else {
+        panic!("{} records", records.len());
+    };
+    let cut = Parameters {
+        rows: Vec::new(),
+        cut: true,
+    };
+    assert_eq!(exchange.parameters, Some(cut));
+    let text = exchange.text.as_ref().expect("its begin");
+    assert_eq!((text.bytes.len(), text.length), (4 << 20, 21 << 20));
+    assert_eq!(sql(second).as_deref(), Some("SELECT 2"));
+    assert_eq!(ending.expect("an end").exchanges, 2);
+}

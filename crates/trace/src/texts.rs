@@ -13,6 +13,8 @@ use crate::encode::{FORGET, TEXT};
 /// The dictionary begins anew behind so many texts or bytes of them.
 const TEXTS_MAX: usize = 1 << 16;
 const TEXT_BYTES_MAX: usize = 16 << 20;
+/// Masked, the longest text of a capture has fewer bytes: a block has room for such a text and its parameters.
+const ONE_BYTES_MAX: usize = 4 << 20;
 
 /// Numbers of texts that a reader knows.
 #[derive(Debug)]
@@ -80,6 +82,7 @@ impl Texts {
     }
 
     fn add(&mut self, out: &mut Vec<u8>, hash: u128, bytes: &[u8], length: u64) -> u64 {
+        let bytes = &bytes[..bytes.len().min(ONE_BYTES_MAX)];
         let number = self.next;
         self.next += 1;
         self.bytes += bytes.len();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use wire::passive::{Exchange, Observed, Side, Totals};
+use wire::passive::{Exchange, Observed, Parameters, Side, Totals};
 
 use crate::bytes::{put_number, put_signed};
 use crate::encode::{
@@ -16,6 +16,7 @@ use crate::encode::{
     put_totals, put_why,
 };
 use crate::file::{Job, Storage, Worker};
+use crate::format::BLOCK_BYTES_MAX;
 use crate::texts::Texts;
 use crate::{Begin, Ending, TraceError};
 
@@ -327,8 +328,19 @@ impl State {
             .text
             .as_ref()
             .map(|text| texts.number(&mut self.records, text, escapes));
+        let before = self.records.len();
         self.record(EXCHANGE, connection);
         put_exchange(&mut self.records, &exchange, text, self.base_ns);
+        // A reader takes a longer block for damage.
+        if self.records.len() > BLOCK_BYTES_MAX {
+            self.records.truncate(before);
+            exchange.parameters = exchange.parameters.map(|_| Parameters {
+                rows: Vec::new(),
+                cut: true,
+            });
+            self.record(EXCHANGE, connection);
+            put_exchange(&mut self.records, &exchange, text, self.base_ns);
+        }
         self.base_ns = exchange.request_ns;
         self.exchanges += 1;
     }

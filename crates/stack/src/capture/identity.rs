@@ -11,11 +11,16 @@ use crate::failure::Failure;
 
 use super::place::Place;
 
-/// A user and group by number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The real and the saved user or group stay.
+const KEEP: i64 = -1;
+
+/// A user and its groups by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     uid: u32,
     gid: u32,
+    /// Beside its group. A server's socket may be open to one of them alone.
+    groups: Vec<u32>,
 }
 
 impl User {
@@ -23,11 +28,11 @@ impl User {
     #[must_use]
     pub fn own() -> Self {
         // SAFETY: both calls take no arguments and cannot fail.
-        unsafe {
-            Self {
-                uid: libc::geteuid(),
-                gid: libc::getegid(),
-            }
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Self {
+            uid,
+            gid,
+            groups: own_groups(),
         }
     }
 
@@ -36,17 +41,18 @@ impl User {
     pub const NOBODY: Self = Self {
         uid: 65534,
         gid: 65534,
+        groups: Vec::new(),
     };
 
     /// Whether it may act as anybody.
     #[must_use]
-    pub fn is_root(self) -> bool {
+    pub fn is_root(&self) -> bool {
         self.uid == 0
     }
 
     /// The user of a number.
     #[must_use]
-    pub fn is(self, uid: u32) -> bool {
+    pub fn is(&self, uid: u32) -> bool {
         self.uid == uid
     }
 
@@ -70,9 +76,10 @@ impl User {
             )
         };
         // A TCP socket has user -1.
-        (done == 0 && found.uid != u32::MAX).then_some(Self {
+        (done == 0 && found.uid != u32::MAX).then(|| Self {
             uid: found.uid,
             gid: found.gid,
+            groups: groups_of_client(socket),
         })
     }
 
@@ -80,43 +87,84 @@ impl User {
     ///
     /// # Errors
     /// The system's refusal; nothing was done then.
-    pub fn acting<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    pub fn acting<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let own = Self::own();
-        if own == self {
+        if (own.uid, own.gid) == (self.uid, self.gid) {
             return work();
         }
-        become_user(self.uid, self.gid, Order::GroupFirst)?;
-        let done = work();
-        // The saved user is still ours: this cannot be refused.
-        become_user(own.uid, own.gid, Order::UserFirst)?;
-        done
+        let become_it = || {
+            set_groups(&self.groups)?;
+            set_group(self.gid)?;
+            set_user(self.uid)
+        };
+        let done = become_it().and_then(|()| work());
+        // The saved user is still ours, and has the right to the rest: none of this can be refused to who may act as others.
+        let back = set_user(own.uid)
+            .and_then(|()| set_group(own.gid))
+            .and_then(|()| set_groups(&own.groups));
+        done.and_then(|done| back.map(|()| done))
     }
 }
 
-enum Order {
-    GroupFirst,
-    UserFirst,
+/// This thread's groups beside its own.
+fn own_groups() -> Vec<u32> {
+    let ask = |room: i32, groups: *mut u32| {
+        // SAFETY: there is room for as many groups as the call is told; told of none, it counts them.
+        usize::try_from(unsafe { libc::getgroups(room, groups) }).unwrap_or_default()
+    };
+    let count = ask(0, std::ptr::null_mut());
+    let mut groups = vec![0; count];
+    let known = ask(count as i32, groups.as_mut_ptr());
+    groups.truncate(known);
+    groups
 }
 
-/// Change the effective user and group of this thread: the C library's own calls change all threads.
-fn become_user(uid: u32, gid: u32, order: Order) -> io::Result<()> {
-    let keep = -1_i64;
-    let group = || {
-        // SAFETY: the call takes numbers only.
-        unsafe { libc::syscall(libc::SYS_setresgid, keep, i64::from(gid), keep) }
+/// The same of who connected; none where the system does not say.
+fn groups_of_client(socket: &Socket) -> Vec<u32> {
+    let ask = |groups: *mut u32, len: &mut libc::socklen_t| {
+        // SAFETY: the option's value is an array of groups, and there is room for as many bytes as the call is told.
+        unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.cast(),
+                len,
+            )
+        }
     };
-    let user = || {
-        // SAFETY: the call takes numbers only.
-        unsafe { libc::syscall(libc::SYS_setresuid, keep, i64::from(uid), keep) }
-    };
-    let done = match order {
-        Order::GroupFirst => group() == 0 && user() == 0,
-        Order::UserFirst => user() == 0 && group() == 0,
-    };
-    if done {
-        return Ok(());
+    // Told of no room, it says how much it takes.
+    let mut len = 0;
+    ask(std::ptr::null_mut(), &mut len);
+    let mut groups = vec![0; len as usize / size_of::<u32>()];
+    match ask(groups.as_mut_ptr(), &mut len) {
+        0 => groups,
+        _ => Vec::new(),
     }
-    Err(io::Error::last_os_error())
+}
+
+// The C library's own calls change all threads.
+
+fn set_user(uid: u32) -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    done(unsafe { libc::syscall(libc::SYS_setresuid, KEEP, i64::from(uid), KEEP) })
+}
+
+fn set_group(gid: u32) -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    done(unsafe { libc::syscall(libc::SYS_setresgid, KEEP, i64::from(gid), KEEP) })
+}
+
+fn set_groups(groups: &[u32]) -> io::Result<()> {
+    // SAFETY: the call reads as many numbers as it is told.
+    done(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })
+}
+
+fn done(result: libc::c_long) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Refuse to let others reach a server's unix socket as us.
@@ -187,13 +235,19 @@ mod tests {
     #[test]
     fn this_thread_acts_as_another_user_and_is_itself_again() {
         let own = User::own();
-        let acted = User::NOBODY.acting(|| Ok(User::own()));
-        if own.is_root() {
-            assert_eq!(acted.expect("root may"), User::NOBODY);
-        } else {
-            assert!(acted.is_err());
+        let somebody = User {
+            groups: vec![7, 4321],
+            ..User::NOBODY
+        };
+        for other in [User::NOBODY, somebody] {
+            let acted = other.acting(|| Ok(User::own()));
+            if own.is_root() {
+                assert_eq!(acted.expect("root may"), other);
+            } else {
+                assert!(acted.is_err());
+            }
+            assert_eq!(User::own(), own);
         }
-        assert_eq!(User::own(), own);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct Options {
     /// If reading is too slow, forward traffic unread and count gaps. Without it, traffic waits.
     #[arg(long)]
     pub lossy: bool,
-    /// Let the server see this program's system user in place of the clients'.
+    /// Also accept clients that the server would know as this program's system user.
     #[arg(long)]
     pub share_identity: bool,
     /// Replace literals and parameters by their type and length.

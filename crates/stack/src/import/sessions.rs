@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use trace::TraceWriter;
 use wire::passive::{
-    Exchange, Kind, Observed, Parameters, SessionFacts, Totals, Transactions, Verb,
+    Exchange, Kept, Kind, Observed, Parameters, SessionFacts, Totals, Transactions, Verb,
 };
 use wire::sql::{autocommit, is_of_temporary, statements, verb};
 use wire::{Dialect, Family};
@@ -180,7 +180,7 @@ impl<'a> Sessions<'a> {
             Connection {
                 number,
                 facts,
-                transactions: Transactions::default(),
+                transactions: Transactions::new(self.family == Family::Mysql),
                 state: State::NEW,
                 before_ns: at_ns,
             },
@@ -216,7 +216,7 @@ impl<'a> Sessions<'a> {
         exchange.answer_ns = ended_ns.map(|ended_ns| (ended_ns, ended_ns));
         match request.text {
             Some(text) if request.kind == Kind::InitDb => {
-                exchange.state(self.dialect, &text, None);
+                exchange.state(self.dialect, &text, None, Kept::BOUNDED);
                 exchange.verb = None;
             }
             Some(text) => {
@@ -224,7 +224,7 @@ impl<'a> Sessions<'a> {
                     rows: vec![row],
                     cut: false,
                 });
-                exchange.state(self.dialect, &text, parameters);
+                exchange.state(self.dialect, &text, parameters, Kept::BOUNDED);
             }
             None => {}
         }
@@ -264,7 +264,7 @@ mod tests {
         let dialect = Dialect::from(Family::Mysql);
         let after = |state: State, family, sql: &str| {
             let mut exchange = Exchange::new(Kind::Query, 0);
-            exchange.state(dialect, sql.as_bytes(), None);
+            exchange.state(dialect, sql.as_bytes(), None, Kept::BOUNDED);
             state.after(family, &exchange)
         };
         let mysql = Family::Mysql;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trace::Record;
 use wire::Family;
-use wire::passive::{Kind, SessionFacts, Totals, names_a_user};
+use wire::passive::{Kept, Kind, SessionFacts, Totals, names_a_user};
 
 use super::{Exchange, Line, Session};
 use crate::parameters;
@@ -122,7 +122,7 @@ fn exchange(line: Exchange, family: Family) -> Option<wire::passive::Exchange> {
                 family,
                 backslash_escapes: line.backslash_escapes,
             };
-            exchange.state(dialect, sql.as_bytes(), parameters);
+            exchange.state(dialect, sql.as_bytes(), parameters, Kept::WHOLE);
         }
         None => exchange.parameters = parameters,
     }

@@ -7,6 +7,7 @@ mod captured;
 mod common;
 mod imported;
 mod kept;
+mod long;
 mod odd;
 mod printed;
 mod running;

@@ -233,3 +233,26 @@ fn a_text_of_postgres_with_a_whole_transaction_ends_it() {
         ]
     );
 }
+
+/// PostgreSQL only warns of the second BEGIN, and a log of statements does not have its warnings.
+#[test]
+fn a_begin_within_a_transaction_of_postgres_ends_nothing() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let statements = [
+        "BEGIN",
+        "UPDATE a SET x = 1",
+        "BEGIN",
+        "UPDATE a SET x = 2",
+        "COMMIT",
+    ];
+    let lines = statements.iter().enumerate().map(|(number, what)| {
+        format!(
+            "2026-11-23 07:50:22.00{number} UTC [7] LOG:  duration: 0.1 ms  statement: {what}\n"
+        )
+    });
+    fs::write(&path, lines.collect::<String>()).expect("room");
+    let imported = whole(&path, "postgres", &[]);
+    let expected = statements.map(|what| format!("0 query {what}"));
+    assert_eq!(imported.requests(), expected);
+}

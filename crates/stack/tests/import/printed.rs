@@ -14,7 +14,7 @@ use wire::passive::{
 use crate::captured::captured;
 use crate::common::{Folder, program, text};
 
-fn begin(family: &str) -> Begin {
+pub fn begin(family: &str) -> Begin {
     Begin {
         family: family.to_owned(),
         began_unix_us: 1_700_000_000_123_456,
@@ -24,7 +24,7 @@ fn begin(family: &str) -> Begin {
     }
 }
 
-fn lines(trace: &Path) -> String {
+pub fn lines(trace: &Path) -> String {
     let done = program().arg("dump").arg(trace).output().expect("runs");
     assert!(done.status.success(), "{done:?}");
     String::from_utf8(done.stdout).expect("text")
@@ -41,7 +41,7 @@ fn import(lines: &str, folder: &Folder, more: &[&str]) -> (Output, PathBuf) {
 }
 
 /// The summary, and the lines of what was made of lines.
-fn again(from: &str, folder: &Folder, more: &[&str]) -> (Value, String) {
+pub fn again(from: &str, folder: &Folder, more: &[&str]) -> (Value, String) {
     let (done, to) = import(from, folder, more);
     assert!(done.status.success(), "{done:?}");
     let said = serde_json::from_slice(&done.stdout).expect("JSON");
@@ -107,7 +107,7 @@ fn captures_of_real_servers_come_back_as_they_were() {
 }
 
 /// An exchange with everything that a line has.
-fn full(kind: Kind, verb: Verb, rows: usize) -> Exchange {
+pub fn full(kind: Kind, verb: Verb, rows: usize) -> Exchange {
     let values = [
         ParameterValue::Null,
         ParameterValue::Default,

@@ -136,16 +136,22 @@ impl Exchange {
         }
     }
 
-    /// Give it a statement as a file has it, with its parameters, in a session that reads it in that way. Text and parameters are bounded, and left out where they may have a
-    /// secret, as those of a stream are.
-    pub fn state(&mut self, dialect: Dialect, sent: &[u8], parameters: Option<Parameters>) {
-        let kept = &sent[..sent.len().min(TEXT_BYTES_MAX)];
+    /// Give it a statement as a file has it, with its parameters, in a session that reads it in that way. Text and parameters are left out where they may have a secret, as
+    /// those of a stream are.
+    pub fn state(
+        &mut self,
+        dialect: Dialect,
+        sent: &[u8],
+        parameters: Option<Parameters>,
+        most: Kept,
+    ) {
+        let kept = &sent[..sent.len().min(most.text_bytes)];
         let (text, is_secret) = Text::of(dialect, kept, sent.len() as u64);
         self.backslash_escapes = dialect.backslash_escapes;
         self.verb = Some(verb(dialect, kept));
         self.text = Some(text);
         self.parameters = parameters.map(|mut parameters| {
-            parameters.bound();
+            parameters.bound(most.parameters_bytes);
             if is_secret {
                 let all = parameters.rows.iter_mut().flatten();
                 all.for_each(Parameter::hide);
@@ -153,6 +159,28 @@ impl Exchange {
             parameters
         });
     }
+}
+
+/// How much of a statement is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept {
+    /// Of its text.
+    pub text_bytes: usize,
+    /// Of its parameters, each of which counts 8 bytes where it is neither text nor binary.
+    pub parameters_bytes: usize,
+}
+
+impl Kept {
+    /// As much as of a stream.
+    pub const BOUNDED: Self = Self {
+        text_bytes: TEXT_BYTES_MAX,
+        parameters_bytes: PARAMETERS_BYTES_MAX,
+    };
+    /// All of what was bounded before: masked, a text is longer, and numbers may have been sent in fewer bytes.
+    pub const WHOLE: Self = Self {
+        text_bytes: usize::MAX,
+        parameters_bytes: usize::MAX,
+    };
 }
 
 /// Which request.
@@ -218,13 +246,13 @@ pub struct Parameters {
 
 impl Parameters {
     /// Leave out what is more than is kept.
-    fn bound(&mut self) {
+    fn bound(&mut self, most: usize) {
         let mut bytes = 0;
         for row in &mut self.rows {
             let whole = row.len();
             let bounded = row.iter().take_while(|each| {
                 bytes += each.bytes();
-                bytes <= PARAMETERS_BYTES_MAX
+                bytes <= most
             });
             let kept = bounded.count();
             row.truncate(kept);

@@ -12,7 +12,7 @@ mod session;
 mod transactions;
 
 pub use exchange::{
-    Counted, Exchange, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
+    Counted, Exchange, Kept, Kind, Parameter, ParameterValue, Parameters, ServerError, Text, Verb,
 };
 pub use mysql::{character_set, names_a_user};
 pub use session::{Compression, SessionFacts, Totals, Why};

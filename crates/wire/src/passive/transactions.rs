@@ -6,14 +6,26 @@ use super::{Exchange, Kind, ServerError, Verb};
 const ROLLED_BACK: [u16; 2] = [1213, 1614];
 
 /// The transactions of a connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Transactions {
+    /// MySQL commits what is open where another one begins; PostgreSQL only warns.
+    commits_at_begin: bool,
     open: bool,
     /// The one that is open or comes next.
     number: u64,
 }
 
 impl Transactions {
+    /// None is open yet. Whether a BEGIN commits what is open.
+    #[must_use]
+    pub fn new(commits_at_begin: bool) -> Self {
+        Self {
+            commits_at_begin,
+            open: false,
+            number: 0,
+        }
+    }
+
     /// Number the exchange by what the server says that it has left behind, or by what the caller knows of that where it does not.
     pub fn place(&mut self, exchange: &mut Exchange, known: Option<bool>) {
         let rolled_back = exchange.error.as_ref().is_some_and(is_rolled_back);
@@ -25,8 +37,7 @@ impl Transactions {
         let has_run = works(exchange.kind) && exchange.error.is_none();
         let ends = has_run && matches!(exchange.verb, Some(Verb::Commit | Verb::Rollback));
         let begins = has_run && exchange.verb == Some(Verb::Begin);
-        // MySQL commits what is open; PostgreSQL only warns, and says so.
-        if begins && self.open && exchange.warnings == 0 {
+        if begins && self.open && self.commits_at_begin {
             self.number += 1;
         }
         // A text that begins a transaction and leaves none open has a whole one.
@@ -90,7 +101,13 @@ mod tests {
     use super::*;
 
     fn numbers(steps: &[(Kind, Verb, Option<bool>, u16)]) -> Vec<Option<u64>> {
-        let mut transactions = Transactions::default();
+        numbers_of(Transactions::new(true), steps)
+    }
+
+    fn numbers_of(
+        mut transactions: Transactions,
+        steps: &[(Kind, Verb, Option<bool>, u16)],
+    ) -> Vec<Option<u64>> {
         let place = |&(kind, verb, after, code): &(Kind, Verb, Option<bool>, u16)| {
             let mut exchange = Exchange::new(kind, 0);
             exchange.verb = Some(verb);
@@ -113,6 +130,19 @@ mod tests {
             (query, Verb::Select, closed, 0),
         ];
         assert_eq!(numbers(&steps), [Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_begin_within_a_transaction_ends_it_on_mysql_alone() {
+        let (query, open) = (Kind::Query, Some(true));
+        let steps = [
+            (query, Verb::Begin, open, 0),
+            (query, Verb::Begin, open, 0),
+            (query, Verb::Commit, Some(false), 0),
+        ];
+        assert_eq!(numbers(&steps), [Some(0), Some(1), Some(1)]);
+        let postgres = Transactions::new(false);
+        assert_eq!(numbers_of(postgres, &steps), [Some(0); 3]);
     }
 
     #[test]

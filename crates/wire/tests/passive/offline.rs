@@ -189,6 +189,30 @@ fn after_a_gap_the_next_request_is_read_and_its_statement_known() {
 }
 
 #[test]
+fn rows_before_a_gap_are_no_part_of_the_next_answer() {
+    let answer = |passed: &dyn Fn(&mut Stream, &mut Told)| {
+        let mut stream = Stream::joined_late(Family::Postgres);
+        let mut told = Told::default();
+        passed(&mut stream, &mut told);
+        let query = m(b'Q', b"SELECT 2\0");
+        let rows = [m(b'D', b"\0\x02"), m(b'C', b"SELECT 1\0"), m(b'Z', b"I")];
+        for (side, bytes) in [(Side::Client, query), (Side::Server, rows.concat())] {
+            stream.bytes(side, &bytes, 1, &mut |observed| told.add(observed));
+        }
+        let last = told.exchanges.pop().expect("a request");
+        assert!(!last.incomplete);
+        last.answer.expect("a row")
+    };
+    let behind_a_gap = answer(&|stream, told| {
+        let mut add = |observed| told.add(observed);
+        stream.bytes(Side::Client, &m(b'Q', b"SELECT 1\0"), 0, &mut add);
+        stream.bytes(Side::Server, &m(b'D', b"\0\x01"), 0, &mut add);
+        stream.gap(Side::Server, 9, 0, &mut add);
+    });
+    assert_eq!(behind_a_gap, answer(&|_, _| {}));
+}
+
+#[test]
 fn a_connection_that_is_cut_tells_what_is_missing() {
     for (family, name) in FILES {
         let lines = captured(name);

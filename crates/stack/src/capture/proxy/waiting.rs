@@ -58,7 +58,7 @@ impl Waiting {
             };
         }
         let is_local = address.domain() == Domain::UNIX;
-        let connected = match self.user {
+        let connected = match &self.user {
             Some(user) if is_local && User::own().is_root() => {
                 user.acting(|| server.connect(address))
             }

@@ -118,7 +118,7 @@ impl Mysql {
             is_row: false,
             rows: Xxh3::new(),
             statements: Statements::default(),
-            transactions: Transactions::default(),
+            transactions: Transactions::new(true),
             backslash_escapes: true,
             unread: 0,
         }
@@ -387,8 +387,10 @@ impl Mysql {
             request.length = 1;
             data = &data[1..];
         }
+        // Once a part was left out, so is what follows: a hole would end a literal elsewhere.
+        let is_next = request.payload.len() as u64 + 1 == request.length;
         request.length += data.len() as u64;
-        if self.held < QUEUE_BYTES_MAX && !request.is_read {
+        if is_next && self.held < QUEUE_BYTES_MAX && !request.is_read {
             let most = request.keeps();
             self.held += keep(&mut request.payload, data, most);
         }

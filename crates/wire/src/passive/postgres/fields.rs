@@ -17,7 +17,9 @@ const JSONB: u32 = 3802;
 const JSONB_VERSION: u8 = 1;
 /// Types whose binary form is their text: text, varchar, bpchar, name, "char", json, xml, unknown.
 const TEXTS: [u32; 8] = [25, 1043, 1042, 19, 18, 114, 142, 705];
-/// A numeric of a few bytes may stand for this many digits and no more are made.
+/// No date and no point in time has a text of more than this for each of its bytes.
+const MADE_FACTOR: usize = 4;
+/// A numeric of a few bytes may stand for many thousand digits: so much more is made for all values of a message together.
 const MADE_BYTES_MAX: usize = 64 * 1024;
 
 /// Takes a body apart from its begin.
@@ -105,6 +107,7 @@ fn row_of(fields: &mut Fields<'_>, types: &[u32], row: &mut Vec<Parameter>) -> O
     let formats = (0..count)
         .map(|_| fields.u16())
         .collect::<Option<Vec<_>>>()?;
+    let mut room = MADE_BYTES_MAX;
     for number in 0..usize::from(fields.u16()?) {
         let format = match formats.as_slice() {
             [] => 0,
@@ -114,7 +117,7 @@ fn row_of(fields: &mut Fields<'_>, types: &[u32], row: &mut Vec<Parameter>) -> O
         let kind = types.get(number).copied().unwrap_or(0);
         let length = fields.u32()?;
         let value = match usize::try_from(length as i32) {
-            Ok(length) => value(fields.take(length)?, kind, format == 1),
+            Ok(length) => value(fields.take(length)?, kind, format == 1, &mut room),
             Err(_) => ParameterValue::Null,
         };
         row.push(Parameter { kind, value });
@@ -122,14 +125,14 @@ fn row_of(fields: &mut Fields<'_>, types: &[u32], row: &mut Vec<Parameter>) -> O
     Some(())
 }
 
-fn value(bytes: &[u8], kind: u32, is_binary: bool) -> ParameterValue {
+fn value(bytes: &[u8], kind: u32, is_binary: bool, room: &mut usize) -> ParameterValue {
     if !is_binary || TEXTS.contains(&kind) {
         return ParameterValue::of(bytes);
     }
-    binary(bytes, kind).unwrap_or_else(|| ParameterValue::Binary(bytes.to_vec()))
+    binary(bytes, kind, room).unwrap_or_else(|| ParameterValue::Binary(bytes.to_vec()))
 }
 
-fn binary(bytes: &[u8], kind: u32) -> Option<ParameterValue> {
+fn binary(bytes: &[u8], kind: u32, room: &mut usize) -> Option<ParameterValue> {
     match kind {
         OID => {
             return Some(ParameterValue::UInt(
@@ -156,7 +159,11 @@ fn binary(bytes: &[u8], kind: u32) -> Option<ParameterValue> {
     }
     let mut cell = [Cell::Bytes(bytes)];
     let mut made = Vec::new();
-    read(&[column], &mut cell, &mut made, MADE_BYTES_MAX).ok()?;
+    let free = MADE_FACTOR * bytes.len();
+    read(&[column], &mut cell, &mut made, free + *room).ok()?;
+    if let [Cell::Bytes(text)] = cell {
+        *room -= text.len().saturating_sub(free);
+    }
     match cell {
         [Cell::Int(number)] => Some(ParameterValue::Int(number)),
         // Whatever the session's zone is: the binary form is in UTC.
@@ -198,10 +205,11 @@ mod tests {
     #[test]
     fn types_whose_binary_form_is_short_are_read_as_text() {
         let text = |text: &str| ParameterValue::Text(text.into());
+        let value = |bytes: &[u8], kind| super::value(bytes, kind, true, &mut 0);
         let uuid: Vec<u8> = (0..16).map(|byte| byte * 17).collect();
-        let read = value(&uuid, UUID, true);
+        let read = value(&uuid, UUID);
         assert_eq!(read, text("00112233-4455-6677-8899-aabbccddeeff"));
-        assert_eq!(value(b"\x01{}", JSONB, true), text("{}"));
+        assert_eq!(value(b"\x01{}", JSONB), text("{}"));
         // An hour and a half after 2000-01-01 00:00 UTC, on the last second of 1 BC, and never.
         for (micros, expected) in [
             (5_400_000_000, "2000-01-01 01:30:00+00"),
@@ -212,14 +220,14 @@ mod tests {
             (i64::MAX, "infinity"),
         ] {
             let bytes = i64::to_be_bytes(micros);
-            assert_eq!(value(&bytes, TIMESTAMPTZ, true), text(expected));
+            assert_eq!(value(&bytes, TIMESTAMPTZ), text(expected));
         }
-        let stamp = value(&0_i64.to_be_bytes(), TIMESTAMP, true);
+        let stamp = value(&0_i64.to_be_bytes(), TIMESTAMP);
         assert_eq!(stamp, text("2000-01-01 00:00:00"));
         // Not as the server writes them.
         for (bytes, kind) in [(&uuid[1..], UUID), (b"\x02{}", JSONB)] {
             let kept = ParameterValue::Binary(bytes.to_vec());
-            assert_eq!(value(bytes, kind, true), kept);
+            assert_eq!(value(bytes, kind), kept);
         }
     }
 }

@@ -113,7 +113,7 @@ impl Postgres {
             rows: Xxh3::new(),
             names: Names::default(),
             is_extended: false,
-            transactions: Transactions::default(),
+            transactions: Transactions::new(false),
             backslash_escapes: false,
             unread: 0,
         }
@@ -246,6 +246,7 @@ impl Postgres {
     /// Tell exchanges without their whole answer as they stand.
     fn flush(&mut self, has_ended: bool, at_ns: u64, out: Out<'_>) {
         self.due.clear();
+        self.rows.reset();
         self.skips = None;
         self.is_copying = false;
         while let Some(mut group) = self.groups.pop_front() {

@@ -10,6 +10,8 @@ use crate::passive::{Kind, Text, Why};
 use crate::sql::verb;
 use crate::{Dialect, Family};
 
+/// A message's tag and length.
+const HEAD_BYTES: u64 = 5;
 /// What names may add to what is kept, in bytes.
 const NAME_BYTES: usize = 1024;
 
@@ -48,7 +50,11 @@ impl Postgres {
                     DESCRIBE | EXECUTE | CLOSE => NAME_BYTES,
                     _ => 0,
                 };
-                keep(&mut self.sent, data, most);
+                // Once a part was left out, so is what follows: a hole would end a literal elsewhere.
+                let before = message.bytes - HEAD_BYTES - data.len() as u64;
+                if self.sent.len() as u64 == before {
+                    keep(&mut self.sent, data, most);
+                }
                 Ok(())
             }
             Piece::End => {
@@ -80,7 +86,7 @@ impl Postgres {
     fn request(&mut self, sent: &[u8], message: Message, at_ns: u64) {
         let mut fields = Fields(sent);
         // Length of the body, of which `sent` is the first part.
-        let length = message.bytes - 5;
+        let length = message.bytes - HEAD_BYTES;
         match message.tag {
             QUERY => {
                 let kept = sent.strip_suffix(b"\0").unwrap_or(sent);
