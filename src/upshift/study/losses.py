@@ -29,7 +29,8 @@ def losses(result: StudyResult) -> list[Loss]:
     if result.confirmed is None:
         return found + [Loss(each.load.held_out, wording.cell(result, each)) for each in worse(result.cells)[:MOST]]
     comparisons = [each for each in result.confirmed.comparisons if each.verdict == "slower"]
-    return found + [Loss(each.held_out, words.loss_sentence(each, name_arm=False)) for each in comparisons]
+    baseline = result.confirmed.baseline
+    return found + [Loss(each.held_out, words.loss_sentence(each, baseline, name_arm=False)) for each in comparisons]
 
 
 def worse(found: Iterable[Judged]) -> list[Judged]:

@@ -65,7 +65,8 @@ def test_both_work_in_all_turns_and_are_moved_while_they_are_stopped() -> None:
     sleep = bench.sleep
 
     def watched(seconds: float) -> None:
-        assert len({each.paused for each in (*bench.alive.values(), *bench.loaded)}) == 1, "both work, or neither"
+        still = [each.paused for each in bench.alive.values()] + [each.paused for each in bench.loaded]
+        assert len(set(still)) == 1, "both work, or neither"
         seen.append(tuple(each.arm.server_cpus for each in bench.alive.values()))
         sleep(seconds)
 

@@ -238,5 +238,6 @@ def test_everything_runs_again_when_waiting_for_an_end_is_interrupted(monkeypatc
         running = {each.name: stack.enter_context(bench.arm(each, 0)) for each in (A, B)}
         with pytest.raises(KeyboardInterrupt):
             measure_load(bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, clock=bench, sample=bench.usage)
-        assert not any(each.paused for each in (*bench.alive.values(), *bench.loaded))
+        assert not any(each.paused for each in bench.alive.values())
+        assert not any(each.paused for each in bench.loaded)
         assert len(bench.loaded) == 2
