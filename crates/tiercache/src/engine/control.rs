@@ -80,6 +80,9 @@ impl Tier {
                 self.everything.end();
                 Ok(format!("{pages} pages left the tier"))
             }
+            Request::Flush if self.config.medium.in_memory() => {
+                Ok("this medium has no stable storage".into())
+            }
             Request::Flush => match self.medium.flush() {
                 Ok(()) => Ok("everything that the medium holds is on stable storage".into()),
                 Err(error) => Err(format!("the medium cannot be synced: {error}")),
