@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tiercache::status::Request;
-use tiercache::{Config, Identity, Lookup, StatusPage, Tier};
+use tiercache::{Config, Identity, Lookup, MediumChoice, StatusPage, Tier};
 
 const PAGE: usize = 4096;
 
@@ -81,4 +81,36 @@ fn a_tier_grows_to_the_size_that_a_refusal_names() {
         .expect("a size");
     assert!(tier.perform(Request::Resize(most + PAGE as u64)).is_err());
     assert!(tier.perform(Request::Resize(most)).is_ok());
+}
+
+#[test]
+fn what_a_medium_can_bring_to_stable_storage_and_keeps_of_each_page_is_told() {
+    let file = std::env::temp_dir().join(format!("tiercache-told-{}", std::process::id()));
+    let stable = "everything that the medium holds is on stable storage";
+    let none = "this medium has no stable storage";
+    for (medium, answer, index_bytes) in [
+        (MediumChoice::Memory, none, 31),
+        // First block and length of a slot, and of four blocks the next one.
+        (MediumChoice::MemoryLz4, none, 31 + 8 + 16),
+        // A checksum.
+        (MediumChoice::File(file.clone()), stable, 31 + 8),
+    ] {
+        let config = Config {
+            size_bytes: 64 * PAGE as u64,
+            page_size_bytes: PAGE,
+            medium,
+            ..Config::default()
+        };
+        let tier = Tier::open(config).expect("a tier");
+        let told = tier.status().snapshot();
+        let medium = told.medium;
+        assert_eq!(
+            told.index_bytes,
+            told.capacity_pages * index_bytes,
+            "{medium}"
+        );
+        let answered = tier.perform(Request::Flush);
+        assert_eq!(answered.as_deref(), Ok(answer), "{medium}");
+    }
+    std::fs::remove_file(&file).expect("our file");
 }

@@ -144,6 +144,31 @@ fn pages_are_there_after_a_clean_stop() {
 }
 
 #[test]
+fn pages_of_a_renamed_file_are_kept() {
+    let setup = Setup::new("renamed");
+    let (old, new) = (
+        setup.folder.join("#sql-ib1.ibd"),
+        setup.folder.join("t.ibd"),
+    );
+    std::fs::rename(&new, &old).expect("rename");
+    let tier = Tier::open(setup.config()).expect("tier");
+    let data = File::open(&old).expect("data file");
+    let identity = Identity::of(data.as_raw_fd()).expect("identity");
+    let id = tier
+        .file(old.as_os_str().as_encoded_bytes(), identity)
+        .expect("cached");
+    assert_eq!(hits_and_fill(&tier, id, &data), 0);
+    std::fs::rename(&old, &new).expect("rename");
+    tier.renamed(id, new.as_os_str().as_encoded_bytes());
+    tier.stop();
+    drop(tier);
+    let (tier, id, data) = setup.open();
+    let start = tier.status().snapshot().start;
+    assert_eq!(start, format!("warm: {PAGES} pages"));
+    assert_eq!(hits_and_fill(&tier, id, &data), PAGES);
+}
+
+#[test]
 fn an_unclean_stop_starts_cold() {
     let setup = Setup::new("unclean");
     setup.fill_and_stop();

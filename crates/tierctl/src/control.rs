@@ -55,7 +55,8 @@ pub fn resize(options: &Resize) -> Result<(), Failure> {
     }
     let now = pages::find(&options.plain.which)?.snapshot();
     if now.medium.starts_with("memory") {
-        memory::refuse_more_than_available(size_bytes.saturating_sub(now.size_bytes))?;
+        let more_bytes = size_bytes.saturating_sub(now.size_bytes);
+        memory::refuse_more_than_available(more_bytes, Some(now.pid))?;
     }
     ask(&options.plain, "resize", Request::Resize(size_bytes))
 }

@@ -7,9 +7,15 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Refuses a size that memory cannot hold now, under the limit of this process's control groups too.
-pub fn refuse_more_than_available(size_bytes: u64) -> Result<(), Failure> {
-    let available_bytes = available_bytes();
+/// Refuses a size that memory cannot hold now, under the limit of the control groups of a process too; None: of this one.
+pub fn refuse_more_than_available(size_bytes: u64, pid: Option<u32>) -> Result<(), Failure> {
+    let process = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let available_bytes = available_bytes(
+        &text("/proc/meminfo"),
+        &text(&format!("/proc/{process}/cgroup")),
+        Path::new("/sys/fs/cgroup"),
+    );
     if size_bytes <= available_bytes {
         return Ok(());
     }
@@ -24,12 +30,12 @@ pub fn refuse_more_than_available(size_bytes: u64) -> Result<(), Failure> {
 }
 
 /// Bytes of memory that can be had: the kernel's estimate (MemAvailable), or what a control group leaves when that is less.
-pub fn available_bytes() -> u64 {
-    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let of_machine = mem_available_bytes(&text("/proc/meminfo")).unwrap_or(u64::MAX);
-    let of_groups = text("/proc/self/cgroup")
+/// `groups`: those of a process, as its /proc/PID/cgroup lists them; their files are below `root`.
+fn available_bytes(meminfo: &str, groups: &str, root: &Path) -> u64 {
+    let of_machine = mem_available_bytes(meminfo).unwrap_or(u64::MAX);
+    let of_groups = groups
         .lines()
-        .filter_map(|line| group_room_bytes(line, Path::new("/sys/fs/cgroup")))
+        .filter_map(|line| group_room_bytes(line, root))
         .min();
     of_machine.min(of_groups.unwrap_or(u64::MAX))
 }
@@ -42,7 +48,7 @@ fn mem_available_bytes(meminfo: &str) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Bytes left in the control group of a line of /proc/self/cgroup (number:controllers:path) and in those above it.
+/// Bytes left in the control group of a line of /proc/PID/cgroup (number:controllers:path) and in those above it.
 /// Version 2 has no controllers in its line; version 1 has its own folder for memory.
 fn group_room_bytes(line: &str, root: &Path) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
@@ -124,8 +130,26 @@ mod tests {
     }
 
     #[test]
+    fn the_groups_of_the_process_that_is_named_decide() {
+        let root = std::env::temp_dir().join(format!("tierctl-groups-{}", std::process::id()));
+        for (group, limit) in [("command", "9000"), ("server", "1000")] {
+            let own = root.join(group);
+            std::fs::create_dir_all(&own).expect("folder");
+            std::fs::write(own.join("memory.max"), limit).expect("file");
+            std::fs::write(own.join("memory.current"), "400").expect("file");
+        }
+        let available = |groups| available_bytes("MemAvailable: 5 kB\n", groups, &root);
+        let found = ["0::/server\n", "0::/command\n", ""].map(available);
+        std::fs::remove_dir_all(&root).expect("remove");
+        assert_eq!(found, [600, 5120, 5120]);
+        // A process whose groups cannot be read has the machine's limit.
+        assert!(refuse_more_than_available(1, Some(u32::MAX)).is_ok());
+        assert!(refuse_more_than_available(u64::MAX, None).is_err());
+    }
+
+    #[test]
     fn memory_and_disk_are_read_from_the_system() {
-        assert!(available_bytes() > 1 << 20);
+        assert!(refuse_more_than_available(1 << 20, None).is_ok());
         assert!(free_bytes(Path::new("/")).is_ok_and(|bytes| bytes > 0));
         assert_eq!(
             mem_available_bytes("MemFree: 1 kB\nMemAvailable:   7 kB\n"),

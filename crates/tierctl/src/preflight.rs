@@ -124,7 +124,7 @@ fn is_data(config: &Config, path: &Path) -> bool {
 pub fn of_medium(config: &Config, user: User) -> Result<(), Failure> {
     match &config.medium {
         MediumChoice::Memory | MediumChoice::MemoryLz4 => {
-            memory::refuse_more_than_available(config.size_bytes)
+            memory::refuse_more_than_available(config.size_bytes, None)
         }
         MediumChoice::File(path) | MediumChoice::Direct(path) => {
             let (room_bytes, whose) = room(path, user)?;

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tiercache::config::Config;
+use tiercache::config::{Config, MediumChoice};
 
 use crate::failure::Failure;
 use crate::user::User;
@@ -149,31 +149,45 @@ fn preload(library: &Path) -> OsString {
     all
 }
 
+/// Whether a device that holds something else is overwritten.
+pub const FORMAT: &str = "UPSHIFT_TIER_FORMAT";
+
 /// Environment variables: name and value.
 pub type Variables = Vec<(&'static str, String)>;
 
 /// The environment that the library reads; every setting is checked here, before a server starts.
 pub fn variables(tier: &Tier, pid: u32, user: User) -> Result<(Config, Variables), Failure> {
+    // A server goes to its data directory before the tier opens: relative paths would lead into it.
+    let absolute = |path: &Path| {
+        std::path::absolute(path).map_err(|error| {
+            Failure::usage(
+                format!("{}: {error}", path.display()),
+                "name an absolute path",
+            )
+        })
+    };
+    let medium = match tier.medium.parse()? {
+        MediumChoice::File(path) => MediumChoice::File(absolute(&path)?),
+        MediumChoice::Direct(path) => MediumChoice::Direct(absolute(&path)?),
+        in_memory => in_memory,
+    };
     let own_page = || pages::of_new(pid, user.uid);
-    let status = tier.status.clone().unwrap_or_else(own_page);
+    let status = absolute(&tier.status.clone().unwrap_or_else(own_page))?;
     let switch = |on| if on { "on" } else { "off" }.to_owned();
-    let mut variables = vec![
+    // All of them: what is not said here would be the caller's own environment.
+    let variables = vec![
         ("UPSHIFT_TIER_SIZE", tier.size.clone()),
-        ("UPSHIFT_TIER_MEDIUM", tier.medium.clone()),
+        ("UPSHIFT_TIER_MEDIUM", medium.to_string()),
         ("UPSHIFT_TIER_MODE", tier.mode.clone()),
         ("UPSHIFT_TIER_PAGE_SIZE", tier.page_size.clone()),
         ("UPSHIFT_TIER_PROMOTION", tier.promotion.clone()),
         ("UPSHIFT_TIER_SEQUENTIAL_CUTOFF", tier.cutoff.clone()),
         ("UPSHIFT_TIER_READ_AHEAD", switch(tier.read_ahead)),
         ("UPSHIFT_TIER_AUDIT", tier.audit.to_string()),
+        (FORMAT, switch(tier.format)),
+        ("UPSHIFT_TIER_RULES", tier.rules.join(",")),
         ("UPSHIFT_TIER_STATUS", status.display().to_string()),
     ];
-    if tier.format {
-        variables.push(("UPSHIFT_TIER_FORMAT", switch(true)));
-    }
-    if !tier.rules.is_empty() {
-        variables.push(("UPSHIFT_TIER_RULES", tier.rules.join(",")));
-    }
     let value = |name: &str| {
         let found = variables.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| OsString::from(value))

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, run};
 
 /// Print the drop-in.
 pub fn print(library: &Path, variables: &[(&str, String)], own_page: bool) -> Result<(), Failure> {
@@ -21,7 +21,8 @@ pub fn print(library: &Path, variables: &[(&str, String)], own_page: bool) -> Re
     output::line(&environment("LD_PRELOAD", &library.to_string_lossy()))?;
     // The tier belongs to the process that the unit starts, and to no program that the server starts.
     output::line(&environment("UPSHIFT_TIER_OWNER", "systemd"))?;
-    for (name, value) in variables {
+    // A unit never formats.
+    for (name, value) in variables.iter().filter(|(name, _)| *name != run::FORMAT) {
         if *name == "UPSHIFT_TIER_STATUS" && own_page {
             // No mode and nothing kept: that would hold for the folder of the server's socket, too. The page itself is its
             // user's alone.

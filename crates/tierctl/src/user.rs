@@ -99,8 +99,19 @@ mod tests {
         assert_eq!(by_number.expect("a user"), nobody);
         if own.uid == 0 {
             assert_ne!(nobody.uid, 0);
-            assert_eq!(nobody.acting(User::own), nobody);
-            assert_eq!(User::own(), own);
+            // In a process of its own: the user is that of all threads, and other tests run in this one.
+            // SAFETY: the child changes its user and ends.
+            let status = unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    let acted = nobody.acting(User::own) == nobody && User::own() == own;
+                    libc::_exit(i32::from(!acted));
+                }
+                let mut status = 1;
+                libc::waitpid(child, &raw mut status, 0);
+                status
+            };
+            assert_eq!(status, 0);
             assert_eq!(
                 of("mysqld", &["--no-defaults", "--user=n.b"])
                     .unwrap_err()

@@ -118,6 +118,53 @@ fn a_dry_run_prints_a_line_for_a_shell() {
 }
 
 #[test]
+fn relative_paths_are_those_of_the_command_not_of_the_server() {
+    let folder = Folder::new("relative");
+    let here = folder
+        .0
+        .canonicalize()
+        .expect("a folder")
+        .display()
+        .to_string();
+    let line = |medium: &str| {
+        let done = cache(&["run", "--size", "1M", "--dry-run", "--medium", medium])
+            .args(["--status", "page", "--", "sh"])
+            .current_dir(&folder.0)
+            .output()
+            .expect("upshift-cache runs");
+        assert!(done.status.success(), "{}", text(&done));
+        text(&done)
+    };
+    for medium in ["file", "direct"] {
+        let line = line(&format!("{medium}:tier"));
+        for said in [
+            format!("UPSHIFT_TIER_MEDIUM={medium}:{here}/tier "),
+            format!("UPSHIFT_TIER_STATUS={here}/page "),
+        ] {
+            assert!(line.contains(&said), "{said}: {line}");
+        }
+    }
+    assert!(line("memory-lz4").contains("UPSHIFT_TIER_MEDIUM=memory-lz4 "));
+    assert!(line("file:/tmp/tier").contains("UPSHIFT_TIER_MEDIUM=file:/tmp/tier "));
+}
+
+#[test]
+fn what_is_not_said_is_not_the_callers_environment() {
+    let folder = Folder::new("environment");
+    let done = cache(&["run", "--size", "1M", "--status"])
+        .arg(folder.0.join("page"))
+        .args(["--", "sh", "-c"])
+        .arg("echo $UPSHIFT_TIER_FORMAT/$UPSHIFT_TIER_RULES")
+        .envs([
+            ("UPSHIFT_TIER_FORMAT", "on"),
+            ("UPSHIFT_TIER_RULES", "skip=*.ibd"),
+        ])
+        .output()
+        .expect("upshift-cache runs");
+    assert_eq!(text(&done), "off/\n");
+}
+
+#[test]
 fn the_line_of_a_dry_run_makes_the_folder_of_the_page() {
     let folder = Folder::new("dry");
     let done = cache(&["run", "--size", "1M", "--dry-run", "--"])
@@ -183,6 +230,7 @@ fn a_unit_preloads_only_what_root_alone_can_change() {
         assert!(text.lines().any(|each| each == line), "{line}: {text}");
     }
     assert!(text.contains("Environment=\"LD_PRELOAD=/"), "{text}");
+    assert!(!text.contains("UPSHIFT_TIER_FORMAT"), "{text}");
     // They hold for every folder of the unit: others would no longer reach the server's socket.
     let others = ["RuntimeDirectoryMode", "RuntimeDirectoryPreserve"];
     assert!(!others.iter().any(|name| text.contains(name)), "{text}");

@@ -150,6 +150,13 @@ pub fn unlinked(tier: &Tier, identity: &Identity) {
     }
 }
 
+/// The file has another name.
+pub fn renamed(tier: &Tier, identity: &Identity, path: &CStr) {
+    if let Some(id) = find(identity).and_then(File::id) {
+        tier.renamed(id, path.to_bytes());
+    }
+}
+
 /// The file may be written to by descriptors that are not watched: from here on it is not cached, in this process, for good.
 pub fn never_cache(tier: &Tier, identity: &Identity) {
     let key = key(identity);

@@ -15,6 +15,7 @@ workers!(
     c12_worker,
     c13_worker,
     c14_worker,
+    c14_told_worker,
     c18_worker,
     c21_reads_worker,
     c22_worker,
@@ -238,6 +239,62 @@ fn rename(old: &str, new: &str, flags: u32) {
         }
     };
     assert_eq!(answer, 0);
+}
+
+#[test]
+fn c14_a_file_is_told_by_its_new_name() {
+    run("c14_told_worker");
+}
+
+fn c14_told_worker() {
+    let told = || {
+        let mut names: Vec<_> = common::snapshot()
+            .files
+            .into_iter()
+            .map(|file| file.name)
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    let paths = |names: &[&str]| -> Vec<String> {
+        let path = |name: &&str| path(name).into_string().expect("UTF-8");
+        names.iter().map(path).collect()
+    };
+    let fd = open(&path("#sql-ib1.ibd"), libc::O_RDWR);
+    bring(fd, 1, 0);
+    rename("#sql-ib1.ibd", "a.ibd", 0);
+    assert_eq!((get(fd, 0), told()), (Ok(1), paths(&["a.ibd"])));
+    let other = open(&path("b.ibd"), libc::O_RDWR);
+    bring(other, 2, 0);
+    bring(other, 2, 8192);
+    rename("a.ibd", "b.ibd", libc::RENAME_EXCHANGE);
+    assert_eq!(told(), paths(&["a.ibd", "b.ibd"]));
+    // Each has the other's name, and neither is gone.
+    let pages = |name: &str| {
+        let [name] = &paths(&[name])[..] else {
+            unreachable!()
+        };
+        let files = common::snapshot().files;
+        let file = files.into_iter().find(|file| file.name == *name);
+        file.expect("told").pages
+    };
+    assert_eq!((pages("a.ibd"), pages("b.ibd")), (4, 2));
+    // SAFETY: our own descriptors.
+    unsafe { assert_eq!((libc::close(fd), libc::close(other)), (0, 0)) };
+    assert_eq!(told(), paths(&["a.ibd", "b.ibd"]));
+    // Below a folder's descriptor a relative name leads elsewhere; out of the rules the file is no longer cached.
+    let fd = open(&path("b.ibd"), libc::O_RDWR);
+    bring(fd, 3, 0);
+    let here = libc::AT_FDCWD;
+    // SAFETY: all paths end in a zero byte.
+    unsafe {
+        let folder = libc::open(path("").as_ptr(), libc::O_DIRECTORY);
+        let answer = libc::renameat(here, path("b.ibd").as_ptr(), folder, c"c.ibd".as_ptr());
+        assert_eq!(answer, 0);
+    }
+    assert_eq!((get(fd, 0), told()), (Ok(3), paths(&["a.ibd", "b.ibd"])));
+    rename("a.ibd", "a", 0);
+    assert_eq!((get(fd, 0), told()), (Ok(3), paths(&["b.ibd"])));
 }
 
 fn c14_worker() {

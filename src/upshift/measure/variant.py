@@ -38,6 +38,13 @@ class Tier(Value):
     options: tuple[str, ...] = ()
     """Further options of ``upshift cache run``."""
 
+    def beside(self, folder: Path) -> Self:
+        """The same; a relative path of the medium begins at ``folder``, and not where the command happens to be started."""
+        kind, _, path = self.medium.partition(":")
+        if not path or path.startswith(_FOLDER):
+            return self
+        return self.model_copy(update={"medium": f"{kind}:{folder / path}"})
+
     @property
     def memory_bytes(self) -> int:
         """What it takes of the machine's memory."""
@@ -140,7 +147,10 @@ def _read(name: str, file: Path) -> Variant:
         sql = find_sql(str(file), found.sql, file.parent)
     program = find_program(binary, found.server)
     refuse_impossible(str(file), found, kind_of(program))
-    return Variant(name=name, program=program, sql=sql, **found.model_dump(exclude={"server", "binary", "sql"}))
+    tier = found.tier and found.tier.beside(file.parent)
+    return Variant(
+        name=name, program=program, sql=sql, tier=tier, **found.model_dump(exclude={"server", "binary", "sql", "tier"})
+    )
 
 
 def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None:

@@ -232,6 +232,8 @@ def _at_home(study: Study, folder: Path) -> Study:
             update["recipe"] = _file(change.recipe, folder)
         if change.sql:
             update["sql"] = find_sql(study.name, change.sql, folder)
+        if change.tier:
+            update["tier"] = change.tier.beside(folder)
         for key in ("trained_on", "hot_set_of"):
             update[key] = tuple(_file(name, folder) for name in getattr(change, key))
         return change.model_copy(update=update)

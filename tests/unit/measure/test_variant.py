@@ -76,6 +76,23 @@ def test_relative_files_of_sql_lie_beside_the_variant(server: Path, tmp_path: Pa
     assert find_variant(written(tmp_path, text)).sql == (tmp_path / "fix.sql", absolute)
 
 
+@pytest.mark.parametrize(
+    ("medium", "placed"),
+    [
+        ("file:fast/tier", "file:{here}/fast/tier"),
+        ("direct:tier", "direct:{here}/tier"),
+        ("direct:/dev/nvme1n1", "direct:/dev/nvme1n1"),
+        ("file:{folder}/tier", "file:/trial/tier"),
+        ("memory-lz4", "memory-lz4"),
+        ("file:", "file:"),
+    ],
+)
+def test_a_relative_medium_lies_beside_the_variant(server: Path, tmp_path: Path, medium: str, placed: str) -> None:
+    text = f'binary = "{server}"\n[tier]\nsize = "1M"\nmedium = "{medium}"'
+    under = find_variant(written(tmp_path, text)).before_server(Path("/trial"))
+    assert under[under.index("--medium") + 1] == placed.replace("{here}", str(tmp_path))
+
+
 def test_no_sql_leaves_a_variant_as_older_versions_wrote_it() -> None:
     assert "sql" not in TUNED.model_dump() and "sql" in TUNED.model_copy(update={"sql": (Path("/a"),)}).model_dump()
 

@@ -64,6 +64,12 @@ def test_levels_add_their_sql(tmp_path: Path) -> None:
         planned(tmp_path, base + factors)
 
 
+def test_a_relative_medium_lies_beside_the_study(tmp_path: Path) -> None:
+    level = '[factors.tier.file.tier]\nsize = "1M"\nmedium = "file:fast/tier"\n'
+    plan = planned(tmp_path, GOOD.partition("[factors")[0] + level)
+    assert [arm.change.tier and arm.change.tier.medium for arm in plan.arms] == [None, f"file:{tmp_path}/fast/tier"]
+
+
 def test_a_row_is_the_base_with_its_levels(tmp_path: Path) -> None:
     plan = planned(tmp_path, GOOD)
     assert [arm.name for arm in plan.arms] == ["off", "spin=none", "spin=long", "log", "log+spin=none", "log+spin=long"]

@@ -16,6 +16,17 @@ pub enum Action {
     Pin(u8),
 }
 
+impl Action {
+    /// The share of the tier that may be pinned, in percent; None for files that are left alone.
+    pub(crate) fn share(self) -> Option<u8> {
+        match self {
+            Self::Skip => None,
+            Self::Cache => Some(0),
+            Self::Pin(share) => Some(share),
+        }
+    }
+}
+
 /// One rule: a pattern and what to do.
 ///
 /// `*` stands for any bytes without a slash and `?` for one. A pattern with k slashes is matched

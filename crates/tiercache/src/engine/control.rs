@@ -80,6 +80,9 @@ impl Tier {
                 self.everything.end();
                 Ok(format!("{pages} pages left the tier"))
             }
+            Request::Flush if self.config.medium.in_memory() => {
+                Ok("this medium has no stable storage".into())
+            }
             Request::Flush => match self.medium.flush() {
                 Ok(()) => Ok("everything that the medium holds is on stable storage".into()),
                 Err(error) => Err(format!("the medium cannot be synced: {error}")),
@@ -137,9 +140,12 @@ impl Tier {
         page.used_pages.store(used, Ordering::Relaxed);
         let used_bytes = self.medium.used_bytes().unwrap_or(used * self.page_size());
         page.used_bytes.store(used_bytes, Ordering::Relaxed);
-        let index_bytes = f64::from(self.index.capacity()) * crate::index::SLOT_BYTES;
-        page.index_bytes
-            .store(index_bytes as u64, Ordering::Relaxed);
+        let slots = self.index.capacity();
+        let index_bytes = (f64::from(slots) * crate::index::SLOT_BYTES) as u64;
+        page.index_bytes.store(
+            index_bytes + self.medium.index_bytes(slots),
+            Ordering::Relaxed,
+        );
         let busiest = self.files.busiest(|row| self.index.pages_of(row));
         self.status.publish(&busiest);
     }

@@ -59,7 +59,7 @@ pub struct Busy {
 /// What is only needed when files come and go.
 #[derive(Default, Clone)]
 pub struct Info {
-    /// Path as opened.
+    /// Path as opened, or as renamed since.
     pub name: Vec<u8>,
     /// Identity when opened.
     pub identity: Identity,
@@ -171,6 +171,16 @@ impl Files {
         }
         known.rows.insert(words(&identity), number);
         self.id(number)
+    }
+
+    /// The file has another name, with the share that a rule gives to that one. Its pages that are pinned stay so.
+    pub fn rename(&self, file: FileId, name: &[u8], share: u8) {
+        // The row is nobody else's meanwhile.
+        let _known = lock(&self.known);
+        if let Some(row) = self.row(file) {
+            lock(&row.info).name = name.to_vec();
+            row.share.store(u32::from(share), Ordering::Relaxed);
+        }
     }
 
     /// Ends an id: from here on it is not served. False when it was over already.

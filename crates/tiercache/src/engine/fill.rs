@@ -26,8 +26,12 @@ impl Tier {
     ///
     /// `data` starts at the offset of the read and may be shorter; parts of pages are left out.
     pub fn fill(&self, token: FillToken, data: &[u8]) {
+        self.fill_pages(token, data);
         self.status
             .record_miss_ns(self.now_ns().saturating_sub(token.started_ns));
+    }
+
+    fn fill_pages(&self, token: FillToken, data: &[u8]) {
         let Some(row) = self.files.row(token.file) else {
             return;
         };

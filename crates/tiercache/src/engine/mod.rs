@@ -168,19 +168,23 @@ impl Tier {
                 .add(Counter::WarmRejected, self.forget_pages(known));
             self.end(known);
         }
-        let share = match action {
-            Action::Skip => {
-                self.bypass(Reason::Rule);
-                return None;
-            }
-            Action::Cache => 0,
-            Action::Pin(share) => share,
+        let Some(share) = action.share() else {
+            self.bypass(Reason::Rule);
+            return None;
         };
         let added = self.files.add(path, identity, share);
         if added.is_none() {
             self.bypass(Reason::TooManyFiles);
         }
         added.map(|(file, _)| file)
+    }
+
+    /// The file has another name. One that a rule leaves alone changes nothing here: whether the file is cached is the
+    /// caller's to say, who sees what opens it by that name.
+    pub fn renamed(&self, file: FileId, path: &[u8]) {
+        if let Some(share) = self.config.rules.action(path).share() {
+            self.files.rename(file, path, share);
+        }
     }
 
     /// The file was removed or replaced: its pages are taken out, its id is not served any more.

@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 
 use super::files::lock;
 use super::{FileId, Identity, Tier};
-use crate::config::Action;
 use crate::index::key;
 use crate::status::Counter;
 
@@ -173,11 +172,7 @@ impl Tier {
     }
 
     fn restore_file(&self, row: u32, name: &[u8], identity: Identity) -> Option<()> {
-        let share = match self.config.rules.action(name) {
-            Action::Skip => return None,
-            Action::Cache => 0,
-            Action::Pin(share) => share,
-        };
+        let share = self.config.rules.action(name).share()?;
         self.files.add_at(row, name, identity, share)?;
         let row = self.files.any(row)?;
         row.warm.store(true, Ordering::Release);

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 
 use super::{Backing, Medium, MediumError, Scratch};
 use crate::own::OwnFile;
@@ -122,6 +123,11 @@ impl Medium for Paged {
             .ok_or(MediumError::Full)?;
         page.copy_from_slice(data);
         self.call(libc::SYS_pwrite64, page.as_mut_ptr(), page.len(), at)
+    }
+
+    /// The checksums of pages.
+    fn index_bytes(&self, slots: u32) -> u64 {
+        u64::from(slots) * size_of::<AtomicU64>() as u64
     }
 
     fn resize(&self, size_bytes: u64) -> io::Result<()> {

@@ -179,6 +179,13 @@ impl Medium for Lz4 {
         Some(free.used * self.block() as u64)
     }
 
+    /// First block and length of each slot, the next block of each block.
+    fn index_bytes(&self, slots: u32) -> u64 {
+        let slots = u64::from(slots);
+        let blocks = slots / LZ4_SLOTS_A_PAGE * super::BLOCKS_A_PAGE;
+        (2 * slots + blocks) * size_of::<AtomicU32>() as u64
+    }
+
     /// Only the limit changes: blocks of one page lie anywhere. The engine evicts pages until the rest fits.
     fn resize(&self, size_bytes: u64) -> io::Result<()> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);

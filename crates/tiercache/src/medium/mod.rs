@@ -50,6 +50,10 @@ pub trait Medium: Send + Sync {
     fn used_bytes(&self) -> Option<u64> {
         None
     }
+    /// Bytes of memory that it keeps about so many slots, beside the index.
+    fn index_bytes(&self, _slots: u32) -> u64 {
+        0
+    }
     /// Makes room for, or gives back, everything past so many bytes.
     fn resize(&self, size_bytes: u64) -> io::Result<()>;
     /// After a resize to less, once pages have left: gives back memory that resize itself could not.

@@ -1,5 +1,7 @@
 //! Names come and go: what loses its last name leaves the tier with its last descriptor.
 
+use std::ffi::CStr;
+
 use libc::{c_char, c_int, c_uint};
 use tiercache::Identity;
 
@@ -110,6 +112,26 @@ unsafe fn changed_sides(
     }
 }
 
+/// A file that had a name that a rule names has another one.
+///
+/// # Safety
+/// The kernel has read the path.
+unsafe fn renamed(identity: Option<Identity>, folder: c_int, path: *const c_char) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(identity) = identity
+            && let Side::Owner(tier) = process::side()
+            && process::named(path)
+        {
+            let path = CStr::from_ptr(path);
+            // One below a folder leads elsewhere without it.
+            if folder == libc::AT_FDCWD || path.to_bytes().starts_with(b"/") {
+                keep_errno(|| files::renamed(tier, &identity, path));
+            }
+        }
+    }
+}
+
 /// C14.
 ///
 /// # Safety
@@ -132,13 +154,16 @@ pub unsafe extern "C" fn renameat2(
             real::renameat2(from, old, to, new, flags)
         };
         if answer == 0 {
+            let exchanged = flags & libc::RENAME_EXCHANGE != 0;
             // Two names of one file: rename does nothing.
-            if replaced != moved {
+            if replaced != moved && !exchanged {
                 gone(replaced);
             }
             changed_sides(old, new, to, new);
-            if flags & libc::RENAME_EXCHANGE != 0 {
+            renamed(moved, to, new);
+            if exchanged {
                 changed_sides(old, new, from, old);
+                renamed(replaced, from, old);
             }
         }
         answer

@@ -78,6 +78,36 @@ fn the_busiest_files_come_first_with_what_they_hold() {
 }
 
 #[test]
+fn a_renamed_file_has_the_share_of_its_new_name() {
+    use std::sync::atomic::Ordering;
+    let tier = crate::Tier::open(crate::Config {
+        size_bytes: 8 << 14,
+        rules: "pin:30=o*.ibd".parse().expect("rules"),
+        ..crate::Config::default()
+    })
+    .expect("a tier");
+    let file = tier.file(b"d/#sql-ib1.ibd", identity(1)).expect("a row");
+    let now = || {
+        let row = tier.files.row(file).expect("its row");
+        let name = super::lock(&row.info).name.clone();
+        (name, row.share.load(Ordering::Relaxed))
+    };
+    tier.renamed(file, b"d/orders.ibd");
+    assert_eq!(now(), (b"d/orders.ibd".to_vec(), 30));
+    // A name that no rule names, and a file that is gone.
+    tier.renamed(file, b"d/orders.frm");
+    assert_eq!(now(), (b"d/orders.ibd".to_vec(), 30));
+    tier.renamed(file, b"d/items.ibd");
+    assert_eq!(now(), (b"d/items.ibd".to_vec(), 0));
+    tier.forget(file);
+    let (other, _) = tier.files.add(b"x", identity(2), 7).expect("a row");
+    assert_eq!(other.row, file.row);
+    tier.renamed(file, b"d/orders.ibd");
+    let row = tier.files.row(other).expect("its row");
+    assert_eq!(super::lock(&row.info).name, b"x");
+}
+
+#[test]
 fn the_checksums_of_two_files_and_of_two_pages_begin_otherwise() {
     let tier = crate::Tier::open(crate::Config {
         size_bytes: 8 << 14,

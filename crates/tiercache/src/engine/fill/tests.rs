@@ -3,12 +3,13 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 use crate::config::Config;
 use crate::engine::{FileId, Identity, Lookup, Tier};
 use crate::index::Index;
 use crate::medium::{Medium, MediumError};
-use crate::status::{Counter, StatusPage};
+use crate::status::{Counter, StatusPage, quantile_ns};
 
 const PAGE: usize = 4096;
 const PAGES: u32 = 8;
@@ -21,6 +22,8 @@ struct Ahead {
     meddle: AtomicU32,
     /// No room.
     full: AtomicU32,
+    /// They take so long.
+    wait_ms: AtomicU32,
     released: Mutex<Vec<u32>>,
 }
 
@@ -43,6 +46,8 @@ impl Medium for Memory {
     }
 
     fn write(&self, slot: u32, data: &[u8]) -> Result<(), MediumError> {
+        let wait_ms = self.ahead.wait_ms.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(wait_ms.into()));
         if take(&self.ahead.full) {
             return Err(MediumError::Full);
         }
@@ -163,4 +168,16 @@ fn a_medium_without_room_gives_up_other_pages_and_then_this_one() {
     assert_eq!(counters(&tier, [Counter::MediumWriteErrors]), [0]);
     ahead.full.store(0, Ordering::Relaxed);
     assert!(!hit(&tier, file, 5) && hit(&tier, file, 5));
+}
+
+#[test]
+fn a_miss_lasts_until_its_page_is_in() {
+    let (tier, file, ahead) = tier();
+    ahead.wait_ms.store(20, Ordering::Relaxed);
+    assert!(!hit(&tier, file, 0));
+    let misses = tier.status().snapshot().miss_ns;
+    // The upper bound of its bucket, which is less than twice as long.
+    let most_ns = quantile_ns(&misses, 0.0).expect("a miss");
+    assert_eq!(misses.iter().sum::<u64>(), 1);
+    assert!(most_ns > 20_000_000, "{most_ns} ns");
 }
