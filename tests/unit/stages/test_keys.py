@@ -249,7 +249,7 @@ def test_builds_follow_their_commands() -> None:
     [
         (Recipe(flags=("-march=native",)), False),
         (Recipe(link_flags=("-Wl,-mllvm,-mcpu=native",)), False),
-        (Recipe(options={"CMAKE_CXX_FLAGS": "-mtune=native -O2"}), False),
+        (Recipe(options={"CMAKE_CXX_FLAGS_RELEASE": "-mtune=native -O2"}), False),
         (Recipe(flags=("-march=x86-64-v3",)), True),
     ],
 )
