@@ -107,6 +107,17 @@ def refuse_source(kind: SourceKind, source: str | None) -> None:
         raise SourceError(f"{path} is not a {kind.name} source tree", "name the folder that holds the server's CMakeLists.txt")
 
 
+def refuse_cache_within(source: str | None) -> None:
+    """Raises SourceError when the cache lies in the source directory: what a build writes there would change its source."""
+    if source in (None, "apt"):
+        return
+    if cache_dir().resolve().is_relative_to(Path(source).resolve()):
+        raise SourceError(
+            f"the cache {cache_dir()} lies in the source {source}, which a build must leave as it is",
+            "set UPSHIFT_CACHE to a folder outside of it",
+        )
+
+
 def refuse_environment(kind: SourceKind, environment: Mapping[str, str]) -> None:
     """Raises UsageError when a variable would change what is built: the key of a kept build would not tell."""
     if found := changing_builds(environment, kind.build_variables):

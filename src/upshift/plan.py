@@ -14,6 +14,7 @@ from upshift.build.recipe import Recipe
 from upshift.build.whole import headers_bytes
 from upshift.door import (
     data_format,
+    refuse_cache_within,
     refuse_environment,
     refuse_many_connections,
     refuse_missing_programs,
@@ -76,6 +77,7 @@ def prepare(
         refuse_environment(kind, os.environ)
         refuse_server_environment(os.environ)
         refuse_source(kind, options.source)
+        refuse_cache_within(options.source)
         refuse_parts(kind, options.service)
         _refuse_spaces(kind)
         tree = Path(options.source) if options.source and Path(options.source).is_dir() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,17 @@ from upshift.toolchain.model import Family
 from upshift.values import Value, describe_invalid, is_empty
 
 ProfileKind = Literal["none", "ir", "csir", "gcc"]
+
+_GIVEN = {
+    "CMAKE_BUILD_TYPE": "build_type",
+    "CMAKE_C_COMPILER": "toolchain and version",
+    "CMAKE_CXX_COMPILER": "toolchain and version",
+    "CMAKE_CXX_COMPILER_LAUNCHER": "precompiled_headers",
+    "CMAKE_C_FLAGS": "flags",
+    "CMAKE_CXX_FLAGS": "flags",
+    "CMAKE_EXE_LINKER_FLAGS": "link_flags",
+}
+"""CMake's options that Upshift gives, and the keys that they come from."""
 
 
 def _names(given: object) -> object:
@@ -75,6 +87,12 @@ class Recipe(Value):
             raise ValueError(
                 'BOLT after GCC needs flags = ["-fno-reorder-blocks-and-partition"]: it cannot read split functions'
             )
+        # CMake takes an option's type, too: NAME:TYPE.
+        if given := next((name for name in self.options if name.partition(":")[0] in _GIVEN), None):
+            raise ValueError(f"options.{given} is what Upshift gives: use {_GIVEN[given.partition(':')[0]]} in its place")
+        for key in ("flags", "link_flags", "post_link_flags"):
+            if spaced := next((word for word in getattr(self, key) if re.search(r"\s", word)), None):
+                raise ValueError(f"{key} has '{spaced}', with white space: write each word as a text of its own")
         return self
 
     def anonymous(self) -> Self:

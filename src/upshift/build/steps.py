@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from upshift.build.model import Build
@@ -14,6 +14,7 @@ from upshift.shell import Command, Shell
 
 OBJECTS = "objects"
 """Where a stage that compiles objects again puts them, by their paths in the tree."""
+_DEPENDENCIES = "--dependency-file"
 
 
 def steps_of(shell: Shell, kind: SourceKind, build: Build) -> tuple[Step, ...]:
@@ -49,11 +50,22 @@ def link_command(link: Step, rebuilt: Mapping[str, Path], server: Path, flags: S
 
     Those that stood in archives come first, so that the archives' members for the same symbols are not pulled in.
     """
-    argv = [str(rebuilt[part]) if part in rebuilt else part for part in link.argv]
+    argv = [str(rebuilt[part]) if part in rebuilt else part for part in _without_dependencies(link.argv)]
     at = argv.index("-o")
     from_archives = [str(target) for path, target in rebuilt.items() if path not in link.argv]
     argv[at : at + 2] = ["-o", str(server), *from_archives]
     return (*argv, *flags)
+
+
+def _without_dependencies(argv: Sequence[str]) -> Iterator[str]:
+    """Without the linker's file of dependencies, which newer CMakes ask for: ninja removes it after its own link, and after
+    another one it would stay in the tree, which would no longer be as it was kept.
+    """
+    for before, part, after in zip(("", *argv), argv, (*argv[1:], ""), strict=False):
+        is_file = part.startswith(_DEPENDENCIES) and before == "-Xlinker"
+        announces_it = part == "-Xlinker" and after.startswith(_DEPENDENCIES)
+        if not (is_file or announces_it or part.startswith(f"-Wl,{_DEPENDENCIES}")):
+            yield part
 
 
 def archive_members(shell: Shell, tree: Path, target: str) -> dict[str, list[str]]:

@@ -89,6 +89,7 @@ def make_package(
     words["built_from"] = (
         f"its source with the patches {', '.join(source.patches)}" if source.patches else "its unchanged source"
     )
+    words["switches"] = _SWITCHES.format(**words) if source.patches else ""
     (tree / "ROLLBACK.md").write_text(_ROLLBACK.format(**words))
     (tree / "sample.cnf").write_text(_sample(kind, settings))
     (tree / service.DROP_IN).write_text(service.drop_in(kind, parts, Path("/opt") / name))
@@ -179,6 +180,10 @@ def _pack(tree: Path, tarball: Path) -> None:
     partial.rename(tarball)
 
 
+_SWITCHES = """
+First remove the variables of the patches from my.cnf, or write them there as `loose_NAME`: a {program} without the patches
+does not start with a variable that it does not know.
+"""
 _ROLLBACK = """# Install and roll back
 
 This is {program} {version}, built from {built_from}: it reads and writes the same data files as any other
@@ -202,7 +207,7 @@ and components in /opt/{name}/lib/plugin, which has those of the source. Copy a 
 version.
 
 To go back:
-
+{switches}
     rm /etc/systemd/system/{service}.service.d/upshift.conf
     systemctl daemon-reload
     systemctl restart {service}

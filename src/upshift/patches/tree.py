@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Sequence
@@ -53,13 +54,23 @@ def refuse_unfit(shell: Shell, patches: Sequence[Patch], tree: Path, version: st
 
 
 def local_changes(shell: Shell, tree: Path, paths: Collection[str]) -> tuple[str, ...]:
-    """Those of ``paths`` that git says differ from the last commit; none outside of a work tree of git, where nothing tells."""
+    """Those of ``paths`` that git says differ from the last commit; none outside of a work tree of git, where nothing tells.
+
+    Raises PatchRefused for a work tree of which git does not say, such as another user's.
+    """
     if not (tree / ".git").exists() or shutil.which("git") is None:
         return ()
     command = ("git", "-C", str(tree), "status", "--porcelain", "--untracked-files=all", "-z", "--", *sorted(paths))
     done = shell.run(Command(command), check=False, timeout_s=300)
     if done.returncode != 0:
-        return ()
+        if "not a git repository" in done.stdout:
+            return ()
+        fatal = re.search(r"^fatal:.*", done.stdout, re.MULTILINE)
+        trust = re.search(r"git config --global --add safe\.directory .+", done.stdout)
+        raise PatchRefused(
+            f"git does not say whether {tree} has changes of its own: {fatal[0] if fatal else done.stdout}",
+            f"if you trust it, run `{trust[0]}`" if trust else f"run `git -C {tree} status` to see why",
+        )
     return tuple(entry[3:] for entry in done.stdout.split("\0") if entry)
 
 

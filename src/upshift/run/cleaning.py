@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,11 @@ from upshift.values import Value, folder_bytes
 Kind = Literal["run", "stage", "source", "other"]
 
 _REMOVED = ".removed-"
+_NAMED: Mapping[Kind, re.Pattern[str]] = {
+    "stage": re.compile(r".+-[0-9a-f]{20}"),
+    "source": re.compile(r".+-[0-9a-f]{12}(\.partial)?"),
+}
+"""The names that Upshift gives in the cache's folders; what has another one is the user's own."""
 
 
 class Entry(Value):
@@ -29,7 +35,8 @@ class Entry(Value):
     used_by: tuple[str, ...]
     """Runs that use a stage or a source, and processes that execute something in it or work there."""
     removed: bool
-    """Whether cleaning removes it: a run that is not kept, or what no kept run uses, without a process in it."""
+    """Whether cleaning removes it: a run that is not kept, or what no kept run uses, without a process in it. Never what
+    Upshift did not make."""
 
 
 def survey(
@@ -107,8 +114,8 @@ def _used(kind: Kind, folder: Path, uses: Mapping[str, frozenset[str]], leaving:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_dir() and not path.name.startswith(_REMOVED):
             by = tuple(run for run, used in uses.items() if path.name in used)
-            unused = set(by) <= leaving
-            yield _entry(kind, path, by, unused)
+            ours = _NAMED[kind].fullmatch(path.name) is not None
+            yield _entry(kind if ours else "other", path, by, ours and set(by) <= leaving)
 
 
 def _sources(run: RunDirectory, sources: Path) -> Iterator[str]:

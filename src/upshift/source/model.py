@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -30,3 +30,9 @@ class Source(Value):
     """Names of the patches that were applied to it."""
     changed: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
     """Files that they changed, added or removed, by their paths in it."""
+
+    def contents(self) -> Self:
+        """What of it decides what is made of it: not what it is called, nor what vouches for it, which a key that expires
+        changes.
+        """
+        return self.model_copy(update={"origin": "", "verified": ""})

@@ -47,7 +47,7 @@ def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, 
             return build_whole(bench, lab.kind, source, shared, toolchain, extra=extra, relocations=relocations, jobs=lab.jobs)
 
     inputs = {
-        "source": source,
+        "source": source.contents(),
         "recipe": shared,
         "toolchain": toolchain,
         "targets": lab.kind.targets,

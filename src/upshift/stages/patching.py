@@ -32,6 +32,7 @@ def patch_source(lab: Lab, source: Source, patches: Sequence[Patch]) -> Source:
     """The source with the patches, all other files shared with it. Raises PatchRefused when one does not fit."""
     if not patches:
         return source
+    names = tuple(each.name for each in patches)
 
     def action(bench: Workbench) -> Source:
         target = bench.folder / "source"
@@ -39,20 +40,19 @@ def patch_source(lab: Lab, source: Source, patches: Sequence[Patch]) -> Source:
             fitted = refuse_unfit(bench.shell, patches, source.path, source.version)
             # What lies in the cache stays as it is; a folder of the user's own may be written to.
             copy_patched(source.path, target, fitted, share=source.path.is_relative_to(lab.cache))
-        names = tuple(each.name for each in patches)
-        return Source(
-            kind=source.kind,
-            version=source.version,
-            origin=f"{source.origin}, with patches {', '.join(names)}",
-            sha256=content_hash([source.sha256, dict(fitted.changed)]),
-            verified=source.verified,
-            path=target,
-            patches=names,
-            changed=tuple(sorted(fitted.changed)),
+        return source.contents().model_copy(
+            update={
+                "sha256": content_hash([source.sha256, dict(fitted.changed)]),
+                "path": target,
+                "patches": names,
+                "changed": tuple(sorted(fitted.changed)),
+            }
         )
 
-    inputs = {"source": source, "patches": patches_key(patches)}
-    return lab.stages.run(Stage.PATCHED_SOURCE, Source, action, inputs=inputs)
+    inputs = {"source": source.contents(), "patches": patches_key(patches)}
+    made = lab.stages.run(Stage.PATCHED_SOURCE, Source, action, inputs=inputs)
+    origin = f"{source.origin}, with patches {', '.join(names)}"
+    return made.model_copy(update={"origin": origin, "verified": source.verified})
 
 
 def build_patched(lab: Lab, source: Source, patched: Source, plain: Build, *, relocations: bool) -> Build:
@@ -73,7 +73,7 @@ def build_patched(lab: Lab, source: Source, patched: Source, plain: Build, *, re
 
     inputs = {
         "plain": plain.model_copy(update={"recipe": plain.recipe.before_post_link().before_patches()}),
-        "source": patched,
+        "source": patched.contents(),
         "kind": (lab.kind.unbuilt, lab.kind.plugins(plain.tree)),
         "headers": headers_key(lab.kind, plain.recipe),
         **processor_key(plain.recipe),

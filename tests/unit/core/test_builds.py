@@ -403,6 +403,16 @@ def test_rebuilt_objects_take_their_place_and_archives_members_come_first() -> N
     )
 
 
+@pytest.mark.parametrize(
+    "given", [("-Wl,--dependency-file=sql/link.d",), ("-Xlinker", "--dependency-file=sql/link.d")], ids=["gcc", "clang"]
+)
+def test_a_link_that_is_repeated_leaves_no_file_of_dependencies_in_the_tree(given: tuple[str, ...]) -> None:
+    """CMake since 3.27 has ninja's link write one, which ninja removes."""
+    link = Step(("c++", "-fuse-ld=lld", *given, "-Xlinker", "--gc-sections", "a.o", "-o", "server"), "server", "")
+    argv = link_command(link, {}, Path("/out/server"), ())
+    assert argv == ("c++", "-fuse-ld=lld", "-Xlinker", "--gc-sections", "a.o", "-o", "/out/server")
+
+
 def launch(shell: SystemShell, folder: Path, header: Path, *compile_: str, gcc: bool = False) -> tuple[int, str]:
     """Compile through the launcher as ninja does."""
     plan = folder / "pch.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from upshift.run.directory import Manifest, RunDirectory, all_runs
 from upshift.run.lock import exclusive
 
 Run = Callable[..., tuple[int, str, str]]
+STAGE, SOURCE = f"-{'0' * 20}", f"-{'0' * 12}"
+"""Ends of names that Upshift gives."""
 
 
 @pytest.fixture
@@ -26,17 +29,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for day, name in (("2020-01-01", "old"), ("2026-01-02", "new")):
         manifest = Manifest(command=("upshift",), options={}, started_at=f"{day}T00:00:00+00:00", upshift_version="0.1.0")
         run = RunDirectory.create(name, manifest)
-        run.add_use("plain-build-1")
-        run.add_use(f"train-{name}")
+        run.add_use(f"plain-build-1{STAGE}")
+        run.add_use(f"train-{name}{STAGE}")
         source = run.path / "stages" / "source-1"
         source.mkdir(parents=True)
-        output = {"output": {"path": str(tmp_path / "sources" / name / "mysql")}}
+        output = {"output": {"path": str(tmp_path / "sources" / f"{name}{SOURCE}" / "mysql")}}
         (source / "stage.json").write_text(json.dumps(output))
-    for folder in ("stages/plain-build-1", "stages/train-old", "stages/train-new", "stages/train-lost", "target"):
+    stages = [f"stages/{name}{STAGE}" for name in ("plain-build-1", "train-old", "train-new", "train-lost")]
+    for folder in (*stages, "target"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "file").write_bytes(b"x" * 50_000)
     for name in ("old", "new", "lost"):
-        (tmp_path / "sources" / name / "mysql").mkdir(parents=True)
+        (tmp_path / "sources" / f"{name}{SOURCE}" / "mysql").mkdir(parents=True)
     return tmp_path
 
 
@@ -56,11 +60,17 @@ def cleaned(upshift: Run, *options: str) -> dict[str, Any]:
     code, out, err = upshift("clean", "--json", *options)
     assert code == 0, err
     told: dict[str, Any] = json.loads(out)
+    for entry in told["entries"]:
+        entry["name"] = short(entry["name"])
     return told
 
 
+def short(name: str) -> str:
+    return re.sub("-0{12,}", "", name)
+
+
 def stay(cache: Path) -> set[str]:
-    return {path.name for folder in ("stages", "sources") for path in (cache / folder).iterdir()}
+    return {short(path.name) for folder in ("stages", "sources") for path in (cache / folder).iterdir()}
 
 
 def test_what_no_run_uses_goes(upshift: Run, cache: Path) -> None:
@@ -69,6 +79,19 @@ def test_what_no_run_uses_goes(upshift: Run, cache: Path) -> None:
     assert stay(cache) == {"plain-build-1", "train-old", "train-new", "old", "new"}
     assert len(all_runs()) == 2 and (cache / "target").is_dir()
     assert told["freed_bytes"] >= 50_000
+
+
+def test_what_an_interrupted_unpacking_left_goes_and_folders_of_the_user_s_own_stay(upshift: Run, cache: Path) -> None:
+    foreign = [cache / "stages" / "notes", cache / "sources" / "mysql-9.7.4-mine", cache / "sources" / "used"]
+    left = cache / "sources" / f"mysql-9.7.4{SOURCE}.partial"
+    for folder in (*foreign, left):
+        folder.mkdir()
+    (run,) = cache.glob("runs/*-old")
+    (run / "stages/source-1/stage.json").write_text(json.dumps({"output": {"path": str(foreign[2])}}))
+    entries = {each["path"]: each for each in cleaned(upshift, "--keep", "0")["entries"]}
+    assert [entries[str(folder)]["kind"] for folder in foreign] == ["other"] * 3
+    assert [folder.is_dir() for folder in foreign] == [True] * 3 and not left.exists()
+    assert stay(cache) == {folder.name for folder in foreign}
 
 
 @pytest.mark.parametrize("limits", [("--keep", "1"), ("--older-than", "52w"), ("--keep", "1", "--older-than", "52w")])
@@ -149,7 +172,7 @@ def test_a_dry_run_beside_a_command_that_removes_files(upshift: Run, cache: Path
     real = Path.lstat
 
     def lstat(self: Path) -> object:
-        if self.name == "file" and self.parent.name == "train-new":
+        if self.name == "file" and short(self.parent.name) == "train-new":
             raise FileNotFoundError(2, "No such file or directory", str(self))
         return real(self)
 
@@ -158,7 +181,7 @@ def test_a_dry_run_beside_a_command_that_removes_files(upshift: Run, cache: Path
     assert sizes["train-new"] == 0 and sizes["train-old"] > 0
 
 
-@pytest.mark.parametrize("place", ["stages/train-lost", "runs/20200101-000000-old"])
+@pytest.mark.parametrize("place", [f"stages/train-lost{STAGE}", "runs/20200101-000000-old"])
 def test_what_a_process_executes_or_works_in_stays(upshift: Run, cache: Path, place: str) -> None:
     """A server that somebody started from a package or a build."""
     program = cache / place / "server"
@@ -175,7 +198,7 @@ def test_what_a_process_executes_or_works_in_stays(upshift: Run, cache: Path, pl
         assert not entry["removed"] and f"process {process.pid}" in entry["used_by"] and program.is_file()
         if entry["kind"] == "run":
             assert refused[0] == 2 and f"process {process.pid} executes" in refused[2]
-            assert (cache / "stages/train-old").is_dir(), "what the run uses stays with it"
+            assert (cache / f"stages/train-old{STAGE}").is_dir(), "what the run uses stays with it"
     cleaned(upshift, "--keep", "0")
     assert not program.exists()
 
@@ -188,7 +211,7 @@ def test_what_a_process_executes_stays_where_a_link_leads_to_the_cache(
     (home / "upshift").symlink_to(cache)
     monkeypatch.delenv("UPSHIFT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    process = subprocess.Popen(("sleep", "100"), cwd=cache / "stages/train-lost")
+    process = subprocess.Popen(("sleep", "100"), cwd=cache / f"stages/train-lost{STAGE}")
     try:
         told = cleaned(upshift)
     finally:

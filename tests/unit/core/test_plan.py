@@ -202,6 +202,20 @@ def test_a_source_that_is_none_is_refused_before_anything_is_installed(
         prepared(source=source)
 
 
+def test_a_cache_in_the_source_is_refused_before_anything_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each build would change the source that it is made of, which is seen when the build is done."""
+    monkeypatch.setattr(plan, "_install", lambda *_given: pytest.fail("installed"))
+    monkeypatch.setattr(plan, "refuse_source", lambda *_given: None)
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tmp_path / "mysql").symlink_to(tree)
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tree / "cache"))
+    for source in (tree, tmp_path / "mysql", tree / "cache"):
+        with pytest.raises(SourceError, match="lies in the source") as caught:
+            prepared(source=str(source))
+        assert "UPSHIFT_CACHE" in caught.value.hint
+
+
 def test_files_are_named_by_their_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is resumed from another folder finds them."""
     monkeypatch.chdir(tmp_path)

@@ -59,6 +59,19 @@ def test_no_such_recipe(name: str) -> None:
         ('training = "mtr"', "training"),
         ('training_tests = "main.1st"', "training_tests needs"),
         ("[options]\nWITH_SSL = 1", "options.WITH_SSL: "),
+        (
+            'options = { CMAKE_CXX_COMPILER = "g++" }',
+            "options.CMAKE_CXX_COMPILER is what Upshift gives: use toolchain and version",
+        ),
+        ('options = { "CMAKE_C_COMPILER:FILEPATH" = "cc" }', "use toolchain and version"),
+        ('options = { CMAKE_CXX_COMPILER_LAUNCHER = "ccache" }', "use precompiled_headers"),
+        ('options = { CMAKE_BUILD_TYPE = "Debug" }', "use build_type"),
+        ('options = { CMAKE_C_FLAGS = "-O2" }', "use flags"),
+        ('options = { CMAKE_CXX_FLAGS = "-O2" }', "use flags"),
+        ('options = { CMAKE_EXE_LINKER_FLAGS = "-fuse-ld=bfd" }', "use link_flags"),
+        ('flags = ["-mllvm -inline-threshold=500"]', "flags has '-mllvm -inline-threshold=500', with white space"),
+        ('link_flags = ["-lm\t"]', "link_flags has "),
+        ('post_link = "bolt"\npost_link_flags = ["-a b"]', "post_link_flags has "),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_file_and_the_key(tmp_path: Path, text: str, said: str) -> None:
@@ -85,6 +98,7 @@ def test_a_recipe_in_another_encoding_is_told(tmp_path: Path) -> None:
         {"toolchain": "gcc", "post_link": "bolt", "flags": ("-fno-reorder-blocks-and-partition",)},
         {"toolchain": "gcc", "lto": "full", "profile": "gcc", "training": "mtr", "training_tests": "short"},
         {"toolchain": "icx", "lto": "thin", "profile": "ir", "post_link": "bolt"},
+        {"options": {"CMAKE_CXX_FLAGS_RELEASE": "-O2 -g", "CMAKE_C_COMPILER_LAUNCHER": "ccache"}},
     ],
 )
 def test_what_can_work_is_taken(given: dict[str, object]) -> None:

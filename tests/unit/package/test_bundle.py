@@ -105,6 +105,15 @@ def test_the_way_back_has_this_packages_name_and_spares_other_drop_ins(house: Ho
     assert "systemctl revert" not in text
 
 
+def test_the_way_back_from_patches_begins_with_their_variables(house: House) -> None:
+    """A server without them does not start with a my.cnf that has one."""
+    assert "loose_" not in (house.make().folder / "ROLLBACK.md").read_text()
+    house.source = house.source.model_copy(update={"patches": ("blocking_read",)})
+    _way_in, way_back = (house.make("patched").folder / "ROLLBACK.md").read_text().split("To go back:\n")
+    assert way_back.index("loose_") < way_back.index("    rm /etc")
+    assert "a server without the patches" in way_back and "{" not in way_back
+
+
 def test_relocations_are_stripped_but_not_from_what_bolt_wrote(house: House) -> None:
     shell = FakeShell()
     house.make(shell=shell)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from fakes import FakeShell
+from fakes import FakeShell, Output
 from series_of import SOURCE, changed, git_diff, series_in, tree_in
 
 from upshift.errors import PatchRefused
@@ -73,6 +74,35 @@ def test_local_changes_in_what_patches_change_are_refused(tmp_path: Path, series
         assert "commit or stash" in error.value.hint
     finally:
         shell.close()
+
+
+DUBIOUS = """\
+fatal: detected dubious ownership in repository at '/src/mysql'
+To add an exception for this directory, call:
+
+\tgit config --global --add safe.directory /src/mysql
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "hint"),
+    [
+        (DUBIOUS, "dubious ownership", "run `git config --global --add safe.directory /src/mysql`"),
+        ("fatal: .git/index: index file smaller than expected\n", "index file smaller", "git -C .* status"),
+    ],
+)
+def test_a_work_tree_of_which_git_does_not_say_is_refused(
+    said: str, message: str, hint: str, tmp_path: Path, series: Series, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To root, git says nothing of another user's work tree."""
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    tree = tree_in(tmp_path / "tree")
+    (tree / ".git").mkdir()
+    with pytest.raises(PatchRefused, match=message) as error:
+        refuse_unfit(FakeShell({"git": Output(said, returncode=128)}), series.patches, tree, "1.5")
+    assert re.search(hint, error.value.hint)
+    no_tree = FakeShell({"git": Output("fatal: not a git repository: /gone/.git/modules/mysql\n", returncode=128)})
+    assert refuse_unfit(no_tree, series.patches, tree, "1.5").changed
 
 
 def test_a_tree_of_another_version_and_one_of_links_are_refused(tmp_path: Path, series: Series) -> None:

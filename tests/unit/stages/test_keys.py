@@ -20,6 +20,7 @@ from upshift.instructions.tools import NOTHING_COUNTS, Tool
 from upshift.measure.model import Plan
 from upshift.measure.variant import Variant
 from upshift.options import Options
+from upshift.patches.model import Patch
 from upshift.profile.model import Gated, HotFunction, HotSet, Profile, Provenance
 from upshift.server.kind import Program
 from upshift.shell import Command
@@ -249,7 +250,7 @@ def test_builds_follow_their_commands() -> None:
     [
         (Recipe(flags=("-march=native",)), False),
         (Recipe(link_flags=("-Wl,-mllvm,-mcpu=native",)), False),
-        (Recipe(options={"CMAKE_CXX_FLAGS": "-mtune=native -O2"}), False),
+        (Recipe(options={"CMAKE_CXX_FLAGS_RELEASE": "-mtune=native -O2"}), False),
         (Recipe(flags=("-march=x86-64-v3",)), True),
     ],
 )
@@ -270,6 +271,23 @@ def test_builds_follow_the_contents_of_compilers_and_development_files() -> None
     made = [built_keys(FakeKind()), built_keys(FakeKind(), sha256="1"), built_keys(FakeKind(), development_sha256="1")]
     for keys in zip(*made, strict=True):
         assert len(set(keys)) == len(keys)
+
+
+def test_builds_do_not_follow_what_vouches_for_a_source() -> None:
+    """The signature of a tarball no longer holds when its key has expired, and the same command built all again."""
+    patched = SOURCE.model_copy(update={"sha256": "1", "patches": ("a",)})
+    patch = Patch(name="a", file="1.patch", what="", versions=">=1", text="x")
+    made = []
+    for origin, verified in (("tarball: a.tar", "signature by ABC"), ("tarball: b.tar", "none (no checksum beside it)")):
+        told = {"origin": origin, "verified": verified}
+        of_patching, building, touching = Recorder(patched), Recorder(PLAIN), Recorder(PatchedBuild(build=PLAIN))
+        source = SOURCE.model_copy(update=told)
+        found = patching.patch_source(lab_with(of_patching), source, (patch,))
+        assert (found.origin, found.verified) == (f"{origin}, with patches a", verified), "what is told is of today"
+        builds.build_plain(lab_with(building), source, RECIPE, toolchain(), relocations=True)
+        patching.build_patched(lab_with(touching), source, found, PLAIN, relocations=True)
+        made.append([*of_patching.keys, *building.keys, *touching.keys])
+    assert len(made[0]) == 3 and made[0] == made[1]
 
 
 def test_how_many_compilers_run_side_by_side_makes_no_other_build() -> None:

@@ -109,7 +109,11 @@ def test_a_source_without_patches_passes_through(runs: Runs) -> None:
 
 
 def test_the_key_of_a_patched_source_is_the_patches_contents(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "run", lambda name, *_given, inputs, **_named: runs.asked.append((name, content_hash(inputs))))
+    def asked(name: str, *_given: Any, inputs: Any, **_named: Any) -> Source:
+        runs.asked.append((name, content_hash(inputs)))
+        return STOCK
+
+    monkeypatch.setattr(runs, "run", asked)
     for patch in (
         Patch(name="one", file="1.patch", what="", versions=">=1", text="x"),
         Patch(name="one", file="2.patch", what="said otherwise", versions=">=1", text="x"),
