@@ -79,7 +79,7 @@ class Proof(Value):
     """Why it is not provable here, or which answers differ; else null."""
     hint: str | None = None
     change: Change | None = None
-    """None where nothing was measured."""
+    """None where nothing was sent."""
     answers: Answers | None = None
     """Of the trace sent once each way, before anything was measured; None where it was not sent."""
     measured: tuple[Measured, ...] = ()

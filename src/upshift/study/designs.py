@@ -150,9 +150,14 @@ def _one_at_a_time(factors: tuple[Factor, ...], _listed: tuple[Row, ...]) -> lis
     """Each level alone; with two levels each, also all on: whether they add up shows there."""
     off = (0,) * len(factors)
     rows = [(*off[:n], level, *off[n + 1 :]) for n, factor in enumerate(factors) for level in range(1, len(factor.levels))]
-    if len(factors) > 1 and all(len(factor.levels) == 2 for factor in factors):
+    if _has_all_on(factors):
         rows.append((1,) * len(factors))
     return rows
+
+
+def _has_all_on(factors: tuple[Factor, ...]) -> bool:
+    """Whether one at a time there is a row with all on: of one factor it would be that alone, and levels leave a choice."""
+    return len(factors) > 1 and all(len(factor.levels) == 2 for factor in factors)
 
 
 def _steps(factors: tuple[Factor, ...], _listed: tuple[Row, ...]) -> list[Row]:
@@ -197,10 +202,8 @@ def _many(factors: tuple[Factor, ...]) -> str:
 
 def _aliases(kind: Kind, factors: tuple[Factor, ...], rows: tuple[Row, ...]) -> tuple[str, ...]:
     if kind == "one-at-a-time":
-        return (
-            "Each factor is measured alone; pairs are not. Where all together give another sum, each factor bears an equal "
-            "part of what is missing.",
-        )
+        missing = " Where all together give another sum, each factor bears an equal part of what is missing."
+        return ("Each factor is measured alone; pairs are not." + missing * _has_all_on(factors),)
     if kind == "plackett-burman":
         return ("Each factor's effect is mixed with pairs of the others, which are taken for nothing.",)
     if kind == "steps":

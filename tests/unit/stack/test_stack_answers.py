@@ -18,7 +18,7 @@ from upshift.measure.variant import Variant
 from upshift.server.kind import Program
 from upshift.stack.answers import Answer, Differing, read_answers
 from upshift.stack.change import AS_SENT, CHANGED
-from upshift.stack.proof import Change, proof_of
+from upshift.stack.proof import Change, expected_ratio, proof_of
 from upshift.stack.prove import told
 from upshift.stages import answers as stage
 from upshift.stages.data import Filled
@@ -47,6 +47,7 @@ def test_answers_that_differ_prove_nothing_however_fast_they_came(tmp_path: Path
     proof = proof_of(found, experiment(9.0), None, Change(sql={"fix.sql": "DELETE FROM item"}), DIFFERENT)
     assert proof.verdict == "answers differ" and proof.why and proof.why in line and proof.hint == hint
     assert proof.answers == DIFFERENT and proof.finding and proof.finding.status == found.status
+    assert proof.result is None and proof.change and proof.expected_ratio == expected_ratio(found)
     assert DIFFERENT.remarks() == ()
 
 

@@ -67,6 +67,16 @@ def test_one_at_a_time_has_each_level_alone_and_all_on() -> None:
     assert make_design("one-at-a-time", factors(2, levels=3)).rows == ((0, 0), (1, 0), (2, 0), (0, 1), (0, 2))
 
 
+@pytest.mark.parametrize(
+    ("given", "said"), [(factors(3), True), (factors(1), False), (factors(1, 3), False), (factors(2, 3), False)]
+)
+def test_one_at_a_time_says_what_all_together_do_only_where_all_on_is_measured(given: list[Factor], said: bool) -> None:
+    design = make_design("one-at-a-time", given)
+    (told,) = design.aliases
+    assert "measured alone" in told and ("all together" in told) == said
+    assert (len(design.rows) > sum(len(factor.levels) - 1 for factor in given) + 1) == said
+
+
 def test_steps_come_on_top_of_each_other() -> None:
     design = make_design("steps", factors(3))
     assert design.rows == ((0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1))
