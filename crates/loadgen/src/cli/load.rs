@@ -213,7 +213,7 @@ impl Ran {
             output::write_hdr(path, &about.transactions, names, &self.finished)?;
         }
         if let Some(path) = &options.parquet {
-            output::write_parquet(path, &self.finished.totals.series)?;
+            output::write_parquet(path, &self.finished)?;
         }
         Ok(())
     }
