@@ -367,6 +367,10 @@ fn hdr_log_and_parquet_are_written() {
     }
     let missing = write_parquet(&folder.join("no/such"), &finished).expect_err("no folder");
     assert!(missing.to_string().contains("no/such"));
+    // A tag ends with the first comma or space.
+    write_hdr(&hdr, &["pay, now"], &shared.names, &finished).expect("writes");
+    let log = std::fs::read_to_string(&hdr).expect("text");
+    assert!(log.contains("Tag=transaction.pay__now,"), "{log}");
     // Seconds in which nothing ended have rows, too.
     finished.duration_s = 9.5;
     write_parquet(&parquet, &finished).expect("writes");
