@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{filled, interrupt, load, start, wait};
-use testserver::{Kind, Server, run};
+use testserver::{Kind, Server, one, run};
 
 const POINT: &str = "oltp point_select run --table-size 200 --seconds 2 --json";
 
@@ -159,6 +159,18 @@ fn rows_that_the_server_changes_are_not_loaded_silently() {
     let why = loaded.expect_err("too long, and a duplicate").to_string();
     assert!(why.contains("narrow") && why.contains("warnings"), "{why}");
     drop(url);
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_server_that_begins_sessions_with_autocommit_off_keeps_what_fills_its_tables() {
+    let server = Server::mariadb(&["--autocommit=0"]);
+    let url = server.create("t");
+    load("commit prepare --accounts 20", &url).done();
+    let mut connection = server.connect("t").expect("a login");
+    let count = one(&mut *connection, "SELECT COUNT(*) FROM commit_account");
+    assert_eq!(count, "20");
+    load("commit run --accounts 20", &url).refused(2, &["autocommit off"]);
 }
 
 #[test]

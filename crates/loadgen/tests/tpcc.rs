@@ -100,7 +100,9 @@ fn story(bench: &mut Bench) {
     bench.holds("freshly loaded");
     bench.refused(&["tpcc", "prepare"], 1, &["--drop"]);
     bench.refused(&["tpcc", "run", "--autocommit"], 2, &["hint"]);
+    bench.refused(&["tpcc", "run", "--rows", "first"], 2, &["hint"]);
     bench.refused(&["tpcc", "run", "--flavour", "x"], 2, &["benchmarksql"]);
+    too_few_columns(bench);
     runs(bench);
     any_warehouse(bench);
     one_statement(bench);
@@ -109,6 +111,22 @@ fn story(bench: &mut Bench) {
     killed_client(bench);
     killed_server(bench);
     half_loaded(bench);
+}
+
+/// A file of the user's own with fewer columns than the shipped one.
+fn too_few_columns(bench: &Bench) {
+    let flavour = bench.server.folder().join("own");
+    std::fs::create_dir(&flavour).expect("a folder");
+    let sql = "SELECT d_tax FROM district WHERE d_w_id = :w_id AND d_id = :d_id";
+    std::fs::write(flavour.join("new_order.district_select.sql"), sql).expect("writes");
+    let folder = common::path(bench.server.folder());
+    let choice = ["--statement", "new_order.district_select=own"];
+    let line = ["tpcc", "run", "--statements-dir", folder];
+    bench.refused(
+        &[&line[..], &choice].concat(),
+        1,
+        &["ERROR: ", "fewer columns", "hint: "],
+    );
 }
 
 /// Each flavour and each way of batches that the server has.

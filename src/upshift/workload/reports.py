@@ -42,7 +42,8 @@ def read_upshift_load(output: str, paused: int = 0) -> LoadReport:
     """
     start = output.find("{\n")
     try:
-        result = json.loads(output[start:])
+        # Warnings follow on stderr, which shares the file.
+        result, _end = json.JSONDecoder().raw_decode(output[start:])
         errors = sum(error["count"] for error in result["errors"].values())
         if counted := result.get("latency_us_histogram"):
             return _percentiles([(value / 1000, count) for value, count in counted], paused, errors)

@@ -307,6 +307,11 @@ def test_upshift_loads_result_is_read() -> None:
     assert (report.latency_ms_p50, report.latency_ms_p95, report.latency_ms_p99, report.errors) == (0.8125, None, 4.25, 4)
 
 
+def test_a_warning_behind_upshift_loads_result_is_no_part_of_it() -> None:
+    warning = "WARNING: 3 transactions were due and did not begin: {\n"
+    assert read_upshift_load(UPSHIFT_LOAD + warning) == read_upshift_load(UPSHIFT_LOAD)
+
+
 @pytest.mark.parametrize(
     "output",
     [

@@ -18,6 +18,7 @@ use crate::measure::{Collector, Names, ServerTime, connected_sums, server_time};
 use crate::output::{self, About};
 use crate::replay::{Meta, Recording, TraceWriter};
 use crate::session::{Connector, Knobs, Shared};
+use crate::sql::say;
 use crate::workload::Workload;
 
 /// How long to wait for the server's own account where the URL says nothing.
@@ -25,13 +26,20 @@ const ACCOUNT: Duration = Duration::from_secs(10);
 /// What a shell expects of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-/// How to connect to the server that was named.
+/// How to connect to the server that was named, for what is no load.
 ///
 /// # Errors
 /// A URL that cannot be used.
 pub fn connector(server: &ServerOptions) -> Result<Connector, Usage> {
     let url = parse(server)?;
-    Ok(Arc::new(move || wire::connect(&url)))
+    Ok(Arc::new(move || {
+        let mut connection = wire::connect(&url)?;
+        // A server can begin its sessions with autocommit off, and nobody commits the rows that fill a table.
+        if url.family == Family::Mysql {
+            say(&mut *connection, "SET autocommit=1")?;
+        }
+        Ok(connection)
+    }))
 }
 
 /// The server that a load is for, and how its statements are sent.
@@ -205,7 +213,7 @@ impl Ran {
             output::write_hdr(path, &about.transactions, names, &self.finished)?;
         }
         if let Some(path) = &options.parquet {
-            output::write_parquet(path, &self.finished.totals.series)?;
+            output::write_parquet(path, &self.finished)?;
         }
         Ok(())
     }

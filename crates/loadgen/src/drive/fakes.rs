@@ -173,8 +173,11 @@ impl Connection for FakeServer {
         &mut self,
         _: &Statement,
         _: &[Vec<Value>],
-        _: BatchWay,
+        way: BatchWay,
     ) -> Result<Done, Error> {
+        if way != BatchWay::Single {
+            return Err(Error::Unsupported("a batch".into()));
+        }
         self.answer()
     }
     fn close(&mut self, _statement: Statement) -> Result<(), Error> {

@@ -28,6 +28,8 @@ pub(super) struct Run {
     begin_ns: AtomicU64,
     /// Transactions begun.
     begun: AtomicU64,
+    /// Transactions ended.
+    ended: AtomicU64,
     /// By connection: the scheduled start of the transaction that waits for its answers.
     in_flight: Vec<AtomicU64>,
     /// Why the run ended early.
@@ -47,6 +49,7 @@ impl Run {
             parked: AtomicU32::new(0),
             begin_ns: AtomicU64::new(0),
             begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
             in_flight: (0..plan.connections)
                 .map(|_| AtomicU64::new(NOTHING))
                 .collect(),
@@ -118,6 +121,14 @@ impl Run {
     pub(super) fn has_begun_all(&self) -> bool {
         let limit = self.plan.transactions;
         limit.is_some_and(|limit| self.begun.load(Ordering::Relaxed) >= limit)
+    }
+
+    /// One more transaction has ended. With the last one the load does, whoever still waits to begin another.
+    pub(super) fn end_of_transaction(&self) {
+        let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.plan.transactions.is_some_and(|limit| ended >= limit) {
+            self.end();
+        }
     }
 
     /// Say which scheduled start connection `number` is busy with.

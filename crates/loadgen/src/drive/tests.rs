@@ -420,3 +420,24 @@ fn a_connection_that_waits_for_others_takes_no_transaction_from_them() {
     let count = told.recv_timeout(Duration::from_secs(20));
     assert_eq!(count, Ok(10), "the other one never can");
 }
+
+#[test]
+fn the_last_transaction_ends_the_load_of_those_that_wait_for_their_own() {
+    let mut plan = plan(64, open(10.0), Duration::from_secs(60));
+    plan.transactions = Some(3);
+    let clock = Arc::new(MonotonicClock::start());
+    let (finished, _) = against(
+        Plain::one(),
+        Faults::default(),
+        Knobs::default(),
+        plan,
+        clock,
+    );
+    // The third begins after 0.2 s; the last of the others would wait for 6.3 s.
+    assert!(finished.duration_s < 3.0, "{}", finished.duration_s);
+    assert_eq!(finished.totals.transactions[0].count, 3);
+    assert_eq!(
+        (finished.totals.not_begun, finished.stuck_connections),
+        (0, 0)
+    );
+}

@@ -96,7 +96,9 @@ impl Worker {
         if self.wait_until(arrival_ns) {
             return Some(arrival_ns);
         }
-        if let Some(waited_ns) = run.waited_in_vain_ns(arrival_ns) {
+        if !run.has_begun_all()
+            && let Some(waited_ns) = run.waited_in_vain_ns(arrival_ns)
+        {
             self.session.recorder().not_begun(waited_ns);
         }
         None
@@ -160,6 +162,7 @@ impl Worker {
         };
         self.session.recorder().transaction(record);
         self.run.in_flight(self.number, None);
+        self.run.end_of_transaction();
         self.client.ended(&outcome, &mut self.session);
         if let Err(error) = outcome {
             self.recover(&error);

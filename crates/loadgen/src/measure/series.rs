@@ -21,8 +21,8 @@ pub struct Second {
     pub latency_us: Histogram<u32>,
 }
 
-impl Second {
-    fn new() -> Self {
+impl Default for Second {
+    fn default() -> Self {
         let latency_us = Histogram::new(2).expect("2 significant digits are allowed");
         Self {
             transactions: 0,
@@ -72,7 +72,7 @@ impl Series {
     fn second(&mut self, ended_ns: u64) -> &mut Second {
         let number = (ended_ns.saturating_sub(self.zero_ns) / SECOND_NS) as usize;
         if number >= self.seconds.len() {
-            self.seconds.resize_with(number + 1, Second::new);
+            self.seconds.resize_with(number + 1, Second::default);
         }
         &mut self.seconds[number]
     }

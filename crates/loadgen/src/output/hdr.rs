@@ -48,6 +48,8 @@ pub fn write_hdr(
         .filter(|(_, histogram)| !histogram.is_empty())
         .collect();
     for (name, histogram) in used {
+        // A tag can have none of these.
+        let name = name.replace([',', ' ', '\r', '\n'], "_");
         let tag = Tag::new(&name);
         log.write_histogram(histogram, Duration::ZERO, duration, tag)
             .map_err(|error| anyhow::anyhow!("{error:?}"))

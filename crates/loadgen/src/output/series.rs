@@ -10,7 +10,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use crate::measure::{Second, Series};
+use crate::drive::Finished;
+use crate::measure::Second;
 
 type Column = (&'static str, fn(usize, &Second) -> i64);
 
@@ -32,15 +33,15 @@ const COLUMNS: [Column; 9] = [
     ("latency_us_max", |_, second| second.latency_us.max() as i64),
 ];
 
-/// Write one row for each second.
+/// Write one row for each second of the measured part, and for those after it up to the last end of a transaction.
 ///
 /// # Errors
 /// The system's, with the file's name.
-pub fn write_parquet(path: &Path, series: &Series) -> anyhow::Result<()> {
-    write(path, series).with_context(|| format!("cannot write {}", path.display()))
+pub fn write_parquet(path: &Path, finished: &Finished) -> anyhow::Result<()> {
+    write(path, finished).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn write(path: &Path, series: &Series) -> anyhow::Result<()> {
+fn write(path: &Path, finished: &Finished) -> anyhow::Result<()> {
     let fields: String = COLUMNS
         .iter()
         .map(|(name, _)| format!("REQUIRED INT64 {name}; "))
@@ -51,12 +52,11 @@ fn write(path: &Path, series: &Series) -> anyhow::Result<()> {
     let properties = Arc::new(WriterProperties::builder().build());
     let mut writer = SerializedFileWriter::new(File::create(path)?, schema, properties)?;
     let mut group = writer.next_row_group()?;
+    let (seconds, quiet) = (finished.totals.series.seconds(), Second::default());
+    let rows = seconds.len().max(finished.duration_s.ceil() as usize);
     for (_, value) in COLUMNS {
-        let values: Vec<i64> = series
-            .seconds()
-            .iter()
-            .enumerate()
-            .map(|(number, second)| value(number, second))
+        let values: Vec<i64> = (0..rows)
+            .map(|number| value(number, seconds.get(number).unwrap_or(&quiet)))
             .collect();
         let mut column = group
             .next_column()?

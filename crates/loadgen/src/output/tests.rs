@@ -1,5 +1,7 @@
 //! What a small run looks like in each output.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -333,7 +335,7 @@ fn a_histogram_has_each_latency_with_its_count() {
 
 #[test]
 fn hdr_log_and_parquet_are_written() {
-    let (workload, shared, _, finished) = small();
+    let (workload, shared, _, mut finished) = small();
     let folder = std::env::temp_dir().join(format!("upshift-load-output-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let (hdr, parquet) = (folder.join("run.hlog"), folder.join("run.parquet"));
@@ -343,23 +345,9 @@ fn hdr_log_and_parquet_are_written() {
         log.contains("Tag=transaction.commit,") && log.contains("Tag=statement.account_update,"),
         "{log}"
     );
-    write_parquet(&parquet, &finished.totals.series).expect("writes");
-    let file = std::fs::File::open(&parquet).expect("a file");
-    let reader = SerializedFileReader::new(file).expect("Parquet");
-    let rows = reader.get_row_iter(None).expect("rows");
-    let rows: Vec<Vec<(String, i64)>> = rows
-        .map(|row| {
-            let row = row.expect("a row");
-            let columns = row.get_column_iter().enumerate();
-            columns
-                .map(|(place, (name, _))| (name.clone(), row.get_long(place).expect("a number")))
-                .collect()
-        })
-        .collect();
-    let column = |name: &str| {
-        let found = rows[0].iter().find(|(known, _)| known == name);
-        found.expect(name).1
-    };
+    write_parquet(&parquet, &finished).expect("writes");
+    let rows = seconds(&parquet);
+    let column = |name| rows[0][name];
     assert_eq!(rows.len(), 1, "all of it lies in the first second");
     assert_eq!(column("second"), 0);
     assert_eq!((column("transactions"), column("statements")), (1, 2));
@@ -377,8 +365,33 @@ fn hdr_log_and_parquet_are_written() {
             column(name)
         );
     }
-    let missing =
-        write_parquet(&folder.join("no/such"), &finished.totals.series).expect_err("no folder");
+    let missing = write_parquet(&folder.join("no/such"), &finished).expect_err("no folder");
     assert!(missing.to_string().contains("no/such"));
+    // A tag ends with the first comma or space.
+    write_hdr(&hdr, &["pay, now"], &shared.names, &finished).expect("writes");
+    let log = std::fs::read_to_string(&hdr).expect("text");
+    assert!(log.contains("Tag=transaction.pay__now,"), "{log}");
+    // Seconds in which nothing ended have rows, too.
+    finished.duration_s = 9.5;
+    write_parquet(&parquet, &finished).expect("writes");
+    let rows = seconds(&parquet);
+    let told: Vec<_> = rows.iter().map(|row| row["second"]).collect();
+    assert_eq!(told, Vec::from_iter(0..10));
+    assert_eq!((rows[0]["transactions"], rows[9]["transactions"]), (1, 0));
     std::fs::remove_dir_all(&folder).expect("removes");
+}
+
+/// The rows of a Parquet file, by their columns.
+fn seconds(path: &Path) -> Vec<HashMap<String, i64>> {
+    let file = std::fs::File::open(path).expect("a file");
+    let reader = SerializedFileReader::new(file).expect("Parquet");
+    let rows = reader.get_row_iter(None).expect("rows");
+    rows.map(|row| {
+        let row = row.expect("a row");
+        let columns = row.get_column_iter().enumerate();
+        columns
+            .map(|(place, (name, _))| (name.clone(), row.get_long(place).expect("a number")))
+            .collect()
+    })
+    .collect()
 }

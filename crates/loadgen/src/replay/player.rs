@@ -431,11 +431,14 @@ impl Player {
                 session.rows(*id, parameters, &mut self.hash)
             }
             Event::Statement { id, parameters, .. } => session.run(*id, parameters),
-            Event::Batch { id, rows, way, .. } => match session.batch(*id, rows, *way) {
-                // The recorded server offered another way than this one.
-                Err(Error::Unsupported(_)) => session.batch(*id, rows, BatchWay::Single),
-                done => done,
-            },
+            // The recorded server may have offered another way than this one.
+            Event::Batch { id, rows, way, .. } => {
+                match session.batch(*id, rows, session.offered(*way)) {
+                    // A statement without parameters, in bulk.
+                    Err(Error::Unsupported(_)) => session.batch(*id, rows, BatchWay::Single),
+                    done => done,
+                }
+            }
         }
     }
 

@@ -5,7 +5,9 @@ mod statement;
 
 use std::sync::Arc;
 
-use wire::{BatchWay, Connection, Counters, Done, Error, Family, Fetch, RowSink, Statement, Value};
+use wire::{
+    BatchWay, Connection, Counters, Done, Error, Family, Feature, Fetch, RowSink, Statement, Value,
+};
 
 pub use knobs::{Isolation, Knobs, Protocol, RowsMode};
 pub use statement::{StatementId, StatementSpec, Way};
@@ -184,6 +186,20 @@ impl Session {
         let done = self.send_batch(id, rows, way);
         self.note(&done);
         done
+    }
+
+    /// This way of a batch, or one row after the other where the server does not offer it.
+    #[must_use]
+    pub fn offered(&self, way: BatchWay) -> BatchWay {
+        let feature = match way {
+            BatchWay::Single => return way,
+            BatchWay::Bulk => Feature::Bulk,
+            BatchWay::Pipeline => Feature::Pipeline,
+        };
+        match &self.connection {
+            Some(connection) if connection.supports(feature) => way,
+            _ => BatchWay::Single,
+        }
     }
 
     fn send_batch(

@@ -11,6 +11,7 @@ use super::one::{self, OneArgs};
 use super::{BatchMode, Choice, How, Pace, Tpcc, Warehouses, prepare};
 use crate::cli::{LoadOptions, ServerOptions, connector, run_workload};
 use crate::failure::Usage;
+use crate::session::RowsMode;
 
 /// `upshift load tpcc`.
 #[derive(Args)]
@@ -150,6 +151,11 @@ pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
                     Usage::new("TPC-C's transactions are several statements each", hint).into(),
                 );
             }
+            if load.knobs.rows == RowsMode::First {
+                let hint = "use --rows stated or all; tpcc one takes --rows first";
+                let message = "TPC-C's transactions need every row that their statements ask for";
+                return Err(Usage::new(message, hint).into());
+            }
             return run_workload(
                 Arc::new(Tpcc::new(
                     &choice.choice(),
@@ -165,4 +171,22 @@ pub fn run(args: TpccArgs) -> anyhow::Result<ExitCode> {
         Action::Cleanup { server } => prepare::cleanup(&connector(&server)?)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+
+    #[test]
+    fn a_transaction_that_reads_first_rows_alone_is_refused_before_the_login() {
+        let words = "tpcc run --rows first --server mysql://root@/t?socket=/no/such/socket";
+        let command = TpccArgs::augment_args(clap::Command::new("tpcc"));
+        let matches = command.get_matches_from(words.split(' '));
+        let args = TpccArgs::from_arg_matches(&matches).expect("a load");
+        let error = run(args).expect_err("every order would be rolled back");
+        let Usage(failure) = error.downcast_ref().expect("before the login");
+        assert!(failure.hint.contains("--rows stated"), "{}", failure.hint);
+    }
 }

@@ -6,7 +6,7 @@ use wire::{Error, Value};
 use super::catalog::Key;
 use super::random::{money, now};
 use super::scale::DISTRICTS;
-use super::statements::{Runner, lacking};
+use super::statements::{Runner, cents, int, lacking};
 use super::terminal::Home;
 use crate::workload::{Outcome, Random};
 
@@ -38,7 +38,7 @@ impl Delivery {
         let district = [self.w_id, d_id].map(Value::Int);
         let mut oldest = None;
         runner.rows(Key::DeliveryOldestNewOrder, &district, |cells| {
-            oldest = oldest.or(cells[0].as_int());
+            oldest = oldest.or(int(cells, 0));
         })?;
         let Some(o_id) = oldest else {
             return Ok(());
@@ -48,7 +48,7 @@ impl Delivery {
             return Err(taken(o_id));
         }
         let (mut c_id, mut amount) = (None, None);
-        runner.rows(Key::DeliveryOrder, &order, |cells| c_id = cells[0].as_int())?;
+        runner.rows(Key::DeliveryOrder, &order, |cells| c_id = int(cells, 0))?;
         let c_id = c_id.ok_or_else(|| lacking("the order"))?;
         let with_order = |value: Value| [vec![value], order.to_vec()].concat();
         runner.run(
@@ -57,7 +57,7 @@ impl Delivery {
         )?;
         runner.run(Key::DeliveryLineUpdate, &with_order(now()))?;
         runner.rows(Key::DeliveryAmountSum, &order, |cells| {
-            amount = super::cents(&cells[0])
+            amount = cents(cells, 0)
         })?;
         let amount = amount.ok_or_else(|| lacking("a line of the order"))?;
         let customer = [

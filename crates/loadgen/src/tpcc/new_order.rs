@@ -1,13 +1,13 @@
 //! NewOrder (clause 2.4): a customer orders 5 to 15 items; one in a hundred orders has an item that does not exist and is rolled back.
 
 use rand::RngExt;
-use wire::{BatchWay, Error, Value};
+use wire::{BatchWay, Cell, Error, Value};
 
 use super::batch::BatchMode;
 use super::catalog::Key;
 use super::random::{money, now};
 use super::scale::{DISTRICTS, ITEM_UNUSED, LINES_MAX, LINES_MIN};
-use super::statements::{Runner, lacking};
+use super::statements::{Runner, cents, int, lacking, text};
 use super::terminal::Home;
 use crate::workload::{Outcome, Random};
 
@@ -84,7 +84,7 @@ impl NewOrder {
         self.select_stock(runner, &mut stock)?;
         // Clause 2.4.2.3: the order is rolled back at its end, and only the work of the item that does not exist is left out.
         let found = stock.len();
-        stock.retain(|row| row.price.is_some());
+        stock.retain(|row| row.i_id != ITEM_UNUSED);
         let unused = stock.len() < found;
         let updates = self.updates(&stock)?;
         match batch {
@@ -128,7 +128,7 @@ impl NewOrder {
         let district = [w_id.clone(), d_id.clone()];
         let mut next_o_id = None;
         runner.rows(Key::NewOrderDistrict, &district, |cells| {
-            next_o_id = cells[1].as_int()
+            next_o_id = int(cells, 1)
         })?;
         let o_id = next_o_id.ok_or_else(|| lacking("the district"))?;
         runner.run(Key::NewOrderDistrictUpdate, &district)?;
@@ -179,19 +179,18 @@ impl NewOrder {
         runner.each(Key::NewOrderStock, &keys, |row, cells| {
             let found = match row {
                 Some(row) => Some(&mut stock[there[row]]),
-                None => match (
-                    cells[cells.len() - 2].as_int(),
-                    cells[cells.len() - 1].as_int(),
-                ) {
-                    (Some(w_id), Some(i_id)) => stock
-                        .iter_mut()
-                        .find(|one| one.supply_w_id == w_id && one.i_id == i_id),
+                None => match cells {
+                    [.., w_id, i_id] => {
+                        let key = (w_id.as_int(), i_id.as_int());
+                        let is = |one: &Stock| key == (Some(one.supply_w_id), Some(one.i_id));
+                        stock.iter_mut().find(|one| is(one))
+                    }
                     _ => None,
                 },
             };
-            if let Some(one) = found {
-                one.quantity = cells[0].as_int();
-                one.dist_info = cells[dist].to_text().unwrap_or_default();
+            if let (Some(one), Some(dist_info)) = (found, text(cells, dist)) {
+                one.quantity = int(cells, 0);
+                one.dist_info = dist_info;
             }
         })?;
         Ok(())
@@ -203,7 +202,7 @@ impl NewOrder {
         for row in stock {
             let mut quantity = row
                 .quantity
-                .ok_or_else(|| lacking("the stock of an item"))?;
+                .ok_or_else(|| lacking("the price or the stock of an item"))?;
             let (mut ordered, mut orders) = (0, 0);
             for line in self.lines.iter().filter(|line| row.is_for(line)) {
                 quantity -= line.quantity;
@@ -268,11 +267,11 @@ impl Line {
 fn select_items(runner: &mut Runner<'_>, stock: &mut [Stock]) -> Result<(), Error> {
     let keys: Vec<Vec<Value>> = stock.iter().map(|row| vec![Value::Int(row.i_id)]).collect();
     runner.each(Key::NewOrderItem, &keys, |row, cells| {
-        let price = super::cents(&cells[0]);
+        let price = cents(cells, 0);
         match row {
             Some(row) => stock[row].price = price,
             None => {
-                let i_id = cells[cells.len() - 1].as_int();
+                let i_id = cells.last().and_then(Cell::as_int);
                 for one in stock.iter_mut().filter(|one| Some(one.i_id) == i_id) {
                     one.price = price;
                 }

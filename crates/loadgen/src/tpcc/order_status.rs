@@ -6,7 +6,7 @@ use wire::{Error, Value};
 use super::catalog::Key;
 use super::payment::Customer;
 use super::scale::DISTRICTS;
-use super::statements::Runner;
+use super::statements::{Runner, int};
 use super::terminal::Home;
 use crate::workload::{Outcome, Random};
 
@@ -35,7 +35,7 @@ impl OrderStatus {
         runner.run(Key::OrderStatusCustomer, &customer)?;
         let mut last = None;
         runner.rows(Key::OrderStatusLastOrder, &customer, |cells| {
-            last = cells[0].as_int()
+            last = int(cells, 0)
         })?;
         if let Some(o_id) = last {
             runner.run(

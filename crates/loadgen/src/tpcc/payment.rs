@@ -1,12 +1,12 @@
 //! Payment (clause 2.5): a customer pays; 15 in 100 at another warehouse than their own, 60 in 100 are known by last name.
 
 use rand::RngExt;
-use wire::{Cell, Error, Value};
+use wire::{Error, Value};
 
 use super::catalog::Key;
 use super::random::{money, now};
 use super::scale::DISTRICTS;
-use super::statements::{Runner, lacking};
+use super::statements::{Runner, int, lacking, text};
 use super::terminal::Home;
 use crate::workload::{Outcome, Random};
 
@@ -47,7 +47,7 @@ impl Customer {
                     Value::Int(d_id),
                     Value::Text(last.clone()),
                 ];
-                runner.rows(by_last, &values, |cells| ids.extend(cells[0].as_int()))?;
+                runner.rows(by_last, &values, |cells| ids.extend(int(cells, 0)))?;
                 let middle = ids.len().div_ceil(2).checked_sub(1);
                 middle
                     .map(|place| ids[place])
@@ -114,13 +114,13 @@ impl Payment {
         runner.rows(
             Key::PaymentDistrict,
             &[w_id.clone(), d_id.clone()],
-            |cells| district = cells[0].to_text(),
+            |cells| district = text(cells, 0),
         )?;
         runner.run(Key::PaymentWarehouseUpdate, &[amount.clone(), w_id.clone()])?;
         runner.rows(
             Key::PaymentWarehouse,
             std::slice::from_ref(&w_id),
-            |cells| warehouse = cells[0].to_text(),
+            |cells| warehouse = text(cells, 0),
         )?;
         let c_id =
             self.customer
@@ -148,14 +148,14 @@ impl Payment {
         let customer = [self.c_w_id, self.c_d_id, c_id].map(Value::Int);
         let mut credit = None;
         runner.rows(Key::PaymentCustomer, &customer, |cells| {
-            credit = cells[10].to_text()
+            credit = text(cells, 10)
         })?;
         let credit = credit.ok_or_else(|| lacking("the customer"))?;
         let mut values = vec![money(self.amount)];
         let key = if credit == "BC" {
             let mut data = None;
             runner.rows(Key::PaymentCustomerData, &customer, |cells| {
-                data = cells.first().and_then(Cell::to_text)
+                data = text(cells, 0)
             })?;
             values.push(Value::Text(self.data(c_id, &data.unwrap_or_default())));
             Key::PaymentCustomerDataUpdate

@@ -222,11 +222,28 @@ impl<F: FnMut(&[Cell<'_>])> RowSink for Look<F> {
     }
 }
 
-/// What a transaction needs is not in the tables.
+/// A cell as a number; none where a file of the user's asks for fewer columns.
+pub(super) fn int(cells: &[Cell<'_>], place: usize) -> Option<i64> {
+    cells.get(place)?.as_int()
+}
+
+/// The same as text.
+pub(super) fn text(cells: &[Cell<'_>], place: usize) -> Option<String> {
+    cells.get(place)?.to_text()
+}
+
+/// The same as money, in cents.
+pub(super) fn cents(cells: &[Cell<'_>], place: usize) -> Option<i64> {
+    super::cents(cells.get(place)?)
+}
+
+/// What a transaction needs is not in the tables, or not in the columns of its statement.
 pub(super) fn lacking(what: &str) -> Error {
     Error::Server {
         code: 0,
         sqlstate: "02000".to_owned(),
-        message: format!("{what} is not in the tables"),
+        message: format!(
+            "{what} is not in the tables, or its statement has fewer columns than the shipped file"
+        ),
     }
 }

@@ -30,6 +30,8 @@ struct Always {
     executed: Arc<AtomicU64>,
     prepared: Vec<String>,
     sent: Option<Sent>,
+    /// Statements that begin so have so many columns.
+    narrow: Option<(&'static str, usize)>,
 }
 
 impl Always {
@@ -77,7 +79,9 @@ impl Connection for Always {
         self.note(&self.prepared[statement.id as usize], parameters);
         let there = parameters[0] != Value::Int(scale::ITEM_UNUSED);
         if statement.columns > 0 && there {
-            rows.row(&[Cell::Int(1); 14]);
+            let sql = &self.prepared[statement.id as usize];
+            let narrow = self.narrow.filter(|(begin, _)| sql.starts_with(begin));
+            rows.row(&[Cell::Int(1); 14][..narrow.map_or(14, |(_, columns)| columns)]);
         }
         Ok(Done {
             affected: 1,
@@ -146,14 +150,16 @@ fn a_batch_prepares_only_the_statements_that_it_sends() {
 
 fn session(tpcc: &Tpcc, executed: &Arc<AtomicU64>, sent: Option<&Sent>) -> Session {
     let (executed, sent) = (Arc::clone(executed), sent.cloned());
+    on(tpcc, move || Always {
+        executed: Arc::clone(&executed),
+        sent: sent.clone(),
+        ..Always::default()
+    })
+}
+
+fn on(tpcc: &Tpcc, server: impl Fn() -> Always + Send + Sync + 'static) -> Session {
     let shared = Shared {
-        connector: Arc::new(move || {
-            Ok(Box::new(Always {
-                executed: Arc::clone(&executed),
-                sent: sent.clone(),
-                ..Always::default()
-            }))
-        }),
+        connector: Arc::new(move || Ok(Box::new(server()))),
         statements: tpcc.statements().into(),
         names: Arc::new(Names::new(tpcc.statements())),
         knobs: Knobs::default(),
@@ -189,6 +195,31 @@ fn an_order_with_an_item_that_does_not_exist_does_all_the_other_work_first() {
     assert_eq!(of("UPDATE stock").len(), items - 1);
     assert_eq!(sent.last().expect("some").0, "ROLLBACK");
     assert!(of("COMMIT").is_empty());
+}
+
+#[test]
+fn a_statement_with_too_few_columns_is_an_error_of_the_load() {
+    let both = |sql: &'static str, columns: usize| (0..columns).map(move |some| (sql, some));
+    let narrow = both("SELECT d_tax", 2)
+        .chain(both("SELECT i_price", 1))
+        .chain(both("SELECT s_quantity", 2))
+        .chain(both("SELECT c_first", 11));
+    for (narrow, stock) in narrow.flat_map(|one| [(one, "benchmarksql"), (one, "tuned")]) {
+        let mut choice = choice();
+        choice.statements = vec![("new_order.stock_select".to_owned(), stock.to_owned())];
+        let tpcc = Tpcc::new(&choice, how(BatchMode::None), 1, 1).expect("a flavour");
+        let mut session = on(&tpcc, move || Always {
+            narrow: Some(narrow),
+            ..Always::default()
+        });
+        let (mut client, mut random) = (tpcc.client(0, 1), Random::seed_from_u64(1));
+        let refused = (0..100).find_map(|_| {
+            client.draw(&mut random).expect("a kind");
+            client.run(&mut session).err()
+        });
+        let why = refused.expect("not all is there").to_string();
+        assert!(why.contains("fewer columns"), "{narrow:?}: {why}");
+    }
 }
 
 #[test]

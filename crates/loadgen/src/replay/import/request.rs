@@ -240,6 +240,10 @@ fn value(family: Family, parameter: &Parameter) -> Result<Value, LeftOut> {
             Ok(number) => Value::Int(number),
             Err(_) => Value::Text(number.to_string()),
         },
+        // MySQL makes a double of it; a text would be read as the double nearest to its digits.
+        ParameterValue::Float(number) if family == Family::Mysql => {
+            Value::Text(f64::from(*number).to_string())
+        }
         ParameterValue::Float(number) => Value::Text(number.to_string()),
         ParameterValue::Double(number) => Value::Text(number.to_string()),
         ParameterValue::Text(bytes) => Value::Text(utf8(bytes)?.to_owned()),
@@ -263,5 +267,23 @@ fn name(verb: Option<Verb>) -> &'static str {
         Some(Verb::Show) => "show",
         Some(Verb::Ddl) => "ddl",
         _ => "statement",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_float_is_the_number_that_the_server_made_of_it() {
+        for (family, text) in [
+            (Family::Mysql, "0.10000000149011612"),
+            (Family::Postgres, "0.1"),
+        ] {
+            let kind = 0;
+            let value = ParameterValue::Float(0.1);
+            let sent = super::value(family, &Parameter { kind, value });
+            assert_eq!(sent, Ok(Value::Text(text.to_owned())));
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use wire::{BatchWay, Value};
+
 use crate::drive::fakes::{Asked, FakeClock, Faults, against, plan};
 use crate::drive::{Arrivals, Finished};
 use crate::replay::tests::{Scratch, meta};
@@ -77,6 +79,23 @@ fn a_transaction_that_is_run_again_keeps_its_connection() {
     let (asked, retries) = replayed("logins-again", true, 6);
     assert_eq!((asked.logins.load(Ordering::SeqCst), retries), (2, 1));
     assert_eq!(asked.commits.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn a_batch_that_the_server_has_no_way_for_counts_once() {
+    for way in [BatchWay::Bulk, BatchWay::Pipeline] {
+        let file = Scratch::new(&format!("batch-{way:?}"));
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = TraceWriter::create(&file.0, &meta(), stop).expect("creates");
+        let mut tape = Tape::default();
+        tape.batch(StatementId(0), &[vec![Value::Int(1)]], way);
+        tape.answered(Counts::default());
+        writer.add(0, TransactionKind(0), 0, 0, Ended::Committed, &tape);
+        writer.finish().expect("writes");
+        let (finished, _) = replay_of(&file.0, false, Faults::default(), Knobs::default());
+        let totals = finished.totals;
+        assert_eq!((totals.work_statements(), totals.errors.len()), (1, 0));
+    }
 }
 
 /// What the server was asked by the replay of one refused transaction; it refuses nothing.
