@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{filled, interrupt, load, start, wait};
+use common::{command, filled, interrupt, load, start, wait};
 use testserver::{Kind, Server, one, run};
 
 const POINT: &str = "oltp point_select run --table-size 200 --seconds 2 --json";
@@ -18,6 +18,17 @@ fn with_user(server: &Server) {
         "CREATE USER me@localhost IDENTIFIED BY 'secret'",
     );
     run(&mut *connection, "GRANT ALL ON t.* TO me@localhost");
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorial/shop.toml");
+    let mut check = command(&format!("script {file} check"), &[]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let ended = check.stdout(writer).output().expect("starts");
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(ended.stderr.is_empty(), "{ended:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
+use crate::output::tell;
 use crate::replay::{Imported, import};
 
 #[derive(Args)]
@@ -22,30 +23,33 @@ pub(super) struct ImportOptions {
 pub(super) fn import_capture(options: &ImportOptions) -> anyhow::Result<ExitCode> {
     let made = import(&options.capture, &options.trace)?;
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&as_json(&made))?);
+        tell(&serde_json::to_string_pretty(&as_json(&made))?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
+    tell(&format!(
         "{} transactions, {} requests, {} statements of {} connections",
         made.ending.transactions, made.ending.statements, made.statements, made.connections
-    );
+    ))?;
     for (why, requests) in &made.left_out {
-        println!("left out: {requests} requests that {}", why.words());
+        tell(&format!(
+            "left out: {requests} requests that {}",
+            why.words()
+        ))?;
     }
     if made.ending.lost > 0 {
-        println!(
+        tell(&format!(
             "left out: {} transactions whose end the capture does not have",
             made.ending.lost
-        );
+        ))?;
     }
     if !made.whole {
         eprintln!("WARNING: the capture is truncated: the trace has the complete part of it");
     }
-    println!(
+    tell(&format!(
         "next: upshift load replay {} --server URL --connections {}",
         options.trace.display(),
         made.connections
-    );
+    ))?;
     Ok(ExitCode::SUCCESS)
 }
 

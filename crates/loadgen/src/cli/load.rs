@@ -204,9 +204,9 @@ impl Ran {
         options: &OutputOptions,
     ) -> anyhow::Result<()> {
         if options.json {
-            println!("{}", serde_json::to_string_pretty(result)?);
+            output::tell(&serde_json::to_string_pretty(result)?)?;
         } else {
-            print!("{}", output::table(result, options.wide));
+            output::tell(output::table(result, options.wide).trim_end())?;
         }
         if let Some(path) = &options.hdr {
             let names = &self.shared.names;

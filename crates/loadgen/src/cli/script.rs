@@ -10,6 +10,7 @@ use super::load::{connector, parse, run_workload};
 use super::options::{LoadOptions, ServerOptions};
 use crate::drive::refused;
 use crate::failure::Usage;
+use crate::output::tell;
 use crate::script::Script;
 use crate::workload::Workload;
 
@@ -72,7 +73,7 @@ pub(super) fn script(args: &ScriptArgs) -> anyhow::Result<ExitCode> {
         ScriptAction::Check { server: None } => {
             let script = Script::open(&args.file, None)?;
             remark(&script);
-            println!("{}", script.summary());
+            tell(&script.summary())?;
         }
         ScriptAction::Check {
             server: Some(server),
@@ -83,7 +84,8 @@ pub(super) fn script(args: &ScriptArgs) -> anyhow::Result<ExitCode> {
             let script = args.open(&server)?;
             let mut connection = connector(&server)?().map_err(|error| refused(&error, 0, 1))?;
             script.check(&mut *connection)?;
-            println!("{}; the server accepts all statements", script.summary());
+            let summary = script.summary();
+            tell(&format!("{summary}; the server accepts all statements"))?;
         }
         ScriptAction::Prepare { server, drop, seed } => {
             args.open(server)?

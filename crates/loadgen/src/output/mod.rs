@@ -1,5 +1,9 @@
 //! Results: for people, for machines, for other tools.
 
+use std::io::{ErrorKind, Write};
+
+use anyhow::Context;
+
 mod hdr;
 mod json;
 mod replay;
@@ -16,3 +20,15 @@ pub use json::{
 pub use replay::{AnswerResult, DifferingRequest, RecordedOn, Replay, replay};
 pub use series::write_parquet;
 pub use table::table;
+
+/// A line on stdout. A reader that has gone (`| head`) is no failure; `println!` would end the program there.
+///
+/// # Errors
+/// The system's.
+pub fn tell(line: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot write to stdout"),
+    }
+}

@@ -11,6 +11,7 @@ use wire::Connection;
 use super::config;
 use crate::cli::{ServerOptions, connector};
 use crate::drive::refused;
+use crate::output::tell;
 use crate::sql;
 
 /// Raised when a key of the JSON changes its meaning or goes.
@@ -63,7 +64,7 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     for (clause, file) in CONDITIONS {
         let condition = ask(&mut *connection, clause, file)?;
         if !args.json {
-            println!("{}", line(&condition));
+            tell(&line(&condition))?;
         }
         conditions.push(condition);
     }
@@ -74,7 +75,7 @@ pub fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             holds,
             conditions,
         };
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        tell(&serde_json::to_string_pretty(&report)?)?;
     }
     Ok(if holds {
         ExitCode::SUCCESS
