@@ -63,8 +63,7 @@ def test_a_text_in_double_quotes_is_a_literal_as_others_are(fault: str, tmp_path
             if fault == "C13":
                 each["sql"] = each["sql"] and re.sub(r"= (\d+)", rf"= {quote}c\1{quote}", each["sql"])
             elif each["kind"] == "execute" and each["sql"] in (ITEM, LEFT, LINE):
-                values = iter(json.loads(each["parameters"]))
-                text = re.sub(r"\?", lambda _mark, values=values: f"{quote}c{next(values)}{quote}", each["sql"])
+                text = each["sql"].replace("?", f"{quote}c{{}}{quote}").format(*json.loads(each["parameters"]))
                 # Of inserts the rows tell, not the literals.
                 verb = "delete" if each["verb"] == "insert" else each["verb"]
                 each |= {"kind": "query", "verb": verb, "sql": text, "parameters": None}
