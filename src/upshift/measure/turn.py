@@ -21,6 +21,8 @@ from upshift.workload.reports import LoadReport
 _START_S, _CONNECTION_S = 0.2, 0.008
 """How long a driver starts, and makes one of its connections. sysbench had 512 of them 0.7 s after its start on an idle server;
 the server is busy until all have sent their first request."""
+_FIRST_S = 3.0
+"""How much longer a driver's first turn may last because it has not begun: one that reads much before its first request."""
 _ASKING_S = 0.033
 """Reading a busy server's counters once."""
 _SPARE_S = (0.2, 3.0, 30.0)
@@ -129,6 +131,8 @@ def _turns(
             members = [_at_work(bench, running, arm.name, kept, turns, seconds, began_s) for arm in working]
             planned_s = connecting_s + load_s(waits, 1, 0, at_once=len(working))
             seen = _watch(members, (connecting_s + waits[0], *waits[1:]), clock, sample)
+            while new and not _begun(members, seen) and clock.now_s() < began_s + planned_s + _FIRST_S:
+                seen = _watch(members, waits, clock, sample)
             latest_s = max(latest_s, clock.now_s() - began_s - planned_s)
             if any(one.load.ended() for one in members):
                 raise _TooShort(latest_s)
@@ -214,6 +218,11 @@ def _watch(members: Sequence[Kept], waits: Sequence[float], clock: Clock, sample
         clock.sleep(wait_s)
         seen.append([_moment(one, clock, sample) for one in members])
     return list(zip(*seen, strict=True))
+
+
+def _begun(members: Sequence[Kept], seen: Sequence[Sequence[Moment]]) -> bool:
+    """Whether each driver had its first answers when its first turn was watched, or will have none."""
+    return any(one.load.ended() for one in members) or all(first.queries < second.queries for first, second, *_ in seen)
 
 
 def _moment(one: Kept, clock: Clock, sample: Sample) -> Moment:

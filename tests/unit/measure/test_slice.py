@@ -72,6 +72,20 @@ def test_the_default_turns_of_two_servers_are_a_load_of_four_seconds_with_some_t
     assert load_s(planned, 2, 8) < 3.9
 
 
+def test_a_driver_that_reads_much_before_its_first_request_is_waited_for() -> None:
+    begun: dict[str, float] = {}
+
+    def begins(bench: World) -> None:
+        begun[bench.loads[-1][0]] = bench.time_s
+
+    late = world(on_begin=begins, speed=lambda time_s, arm: float(time_s >= begun[arm.name] + 1.2))
+    assert [each.queries for each in measured(late)] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+
+
+def test_a_server_that_answers_nothing_is_not_waited_for_without_end() -> None:
+    assert {each.queries for each in measured(world(speed=lambda _time_s, _arm: 0.0))} == {0}
+
+
 def test_nobody_works_out_of_turn() -> None:
     bench = world()
     beside: list[tuple[bool, bool]] = []
