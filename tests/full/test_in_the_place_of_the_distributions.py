@@ -13,6 +13,8 @@ from distribution import MYSQLD_CNF, Distributed, fetch, housed, variables
 from main_job import packaged_server
 from marks import only_full
 
+from upshift.archive import unpack
+
 pytestmark = [only_full, pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")]
 
 # They follow from the folder that the server was unpacked into.
@@ -24,7 +26,7 @@ def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked package."""
     folder = tmp_path_factory.mktemp("package")
     with tarfile.open(packaged_server()) as archive:
-        archive.extractall(folder, filter="data")
+        unpack(archive, folder)
     (tree,) = folder.iterdir()
     return tree
 
