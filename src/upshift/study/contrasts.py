@@ -47,8 +47,10 @@ def contrasts_of(design: Design, measured: tuple[Row, ...]) -> Contrasts:
         _main_effects(design, measured, made)
     else:
         _margins(design, measured, at, made)
-    if design.pairs and not made.share:
-        made.share, made.without_pairs = _fitted(design, measured), True
+    # A grid is fitted so whatever its rows are.
+    if design.pairs and design.kind != "grid" and not made.share and (fitted := _fitted(design, measured)):
+        made.share, made.without_pairs = fitted, True
+        made.together, made.shared = {}, set()
     return made
 
 

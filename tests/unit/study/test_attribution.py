@@ -102,6 +102,11 @@ def test_a_grid_tells_each_level_that_its_rows_tell() -> None:
     found = exact(design, true)
     assert [each.share and round(math.log(each.share.ratio), 9) for each in found.factors] == [0.1, 0.2, 0.05]
     assert recommend(design, found, higher_is_better=True) == (1, 1)
+    assert not found.without_pairs
+    # Two factors that are always on together are told apart by no row, and no row is missing.
+    design = make_design("grid", factors(2), [(1, 1)])
+    found = exact(design, np.array([0.0, 0.1]))
+    assert [each.share for each in found.factors] == [None, None] and not found.without_pairs
 
 
 @pytest.mark.parametrize("count", [5, 8])
