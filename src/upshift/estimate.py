@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from upshift.build.recipe import Recipe
 from upshift.build.whole import default_jobs
 from upshift.control_groups import usable_cpus
 from upshift.explain.recording import recording_s
-from upshift.measure.model import Load, Plan
+from upshift.measure.duration import pilot_s, trial_s
+from upshift.measure.model import Plan
 from upshift.measure.noise import CALM, Expected, Noise, expect
-from upshift.measure.pilot import pilot_load_s, turns_within
-from upshift.measure.schedule import loads_of, warmup_loads
-from upshift.measure.slice import load_s
-from upshift.measure.turn import connect_s
+from upshift.measure.schedule import loads_of
 from upshift.measure.variant import Variant
 from upshift.options import Options
 from upshift.profile.places import MOST_A_CPU
@@ -95,7 +92,6 @@ _RESTORED_BYTES_S = 10e6
 _DATA_OF_DUMP = 4
 _REPLAYS = 3
 _START_S = 8.0
-_AFTER_LOAD_S = 2.0
 # One server under one workload.
 _COUNT_S = 12.0
 # Beside counts alone: 96 and 68 s of CPU for two servers and two workloads on two AMD EPYC, 2026-11-25.
@@ -202,29 +198,9 @@ def _explained_s(seconds: float) -> float:
     return recording_s(seconds) + _READING_S if seconds else 0.0
 
 
-def trial_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
-    """Seconds of a trial. Beside the turns: flushing after writes, and the drivers' ends; starts, warm-up and stops."""
-    return math.fsum(load_s(plan, arms, each.connections) + _AFTER_LOAD_S for each in loads) + _servers_s(plan, arms, loads)
-
-
-def pilot_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
-    """Seconds of the pilot that the budget leaves room for; 0 without one."""
-    count = turns_within(plan, arms, loads)
-    if not count:
-        return 0.0
-    turns_s = (pilot_load_s(plan, count, arms, each.connections) for each in warmup_loads(loads))
-    return math.fsum(each + _AFTER_LOAD_S for each in turns_s) + _servers_s(plan, arms, loads)
-
-
 def _expected(options: Options, plan: Plan, arms: int, noise: Noise) -> Expected:
     loads = loads_of(options.workloads, options.held_out, options.connections)
     return expect(plan, noise, trial_s=trial_s(plan, arms, loads), pilot_s=pilot_s(plan, arms, loads))
-
-
-def _servers_s(plan: Plan, arms: int, loads: Sequence[Load]) -> float:
-    """All arms are warmed up at once, and their drivers connect on the same CPUs."""
-    connecting_s = math.fsum(arms * connect_s(each.connections) for each in warmup_loads(loads)) if plan.warmup_s else 0.0
-    return arms * 4 + plan.warmup_s + connecting_s + 2
 
 
 def _timed(options: Options, recipe: Recipe, plan: Plan, arms: int, noise: Noise) -> dict[str, float]:

@@ -79,7 +79,8 @@ class Options(Value):
     verify: str = "short"
     connections: tuple[int, ...] = (1, 8)
     trials: int = 6
-    rounds: int = 2
+    rounds: int | None = None
+    """None: ``ROUNDS``, or with ``until`` those that narrow the interval most."""
     slice_s: FiniteFloat = 0.4
     """With ``LEAD_S``, the turns of two arms in two rounds are a load of four seconds: drivers take whole ones."""
     lead_s: FiniteFloat | None = None

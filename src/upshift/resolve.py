@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.control_groups import least_quota_cpus
 from upshift.errors import RecipeError
+from upshift.measure.allocation import ROUNDS, rounds_within
 from upshift.measure.duet import assign_duet, refuse_odd_rounds
 from upshift.measure.model import Plan
 from upshift.measure.pilot import PILOT_TURNS
 from upshift.measure.placement import assign, read_topology
+from upshift.measure.schedule import loads_of
 from upshift.measure.until import refuse_short_first_stage
 from upshift.measure.variant import Surroundings
 from upshift.options import LEAD_S, Options
@@ -48,19 +50,19 @@ def arms_of(options: Options, recipe: Recipe) -> int:
 
 
 def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
-    """How the servers are measured; server and load get CPUs of their own, by the machine's topology. ``arms`` may name those
-    of a duet.
+    """How the servers are measured, ``arms`` in place of what the options' recipe makes; server and load get CPUs of their own,
+    by the machine's topology. Those of a duet may be named by ``arms``.
 
     Raises UsageError where the machine, the arms or the rounds make a duet impossible, and for a first stage of one trial.
     """
     refuse_short_first_stage(options.until, options.trials)
     allowed, topology = os.sched_getaffinity(0), read_topology()
-    if options.duet:
+    if options.duet and options.rounds is not None:
         refuse_odd_rounds(options.rounds)
     placement = assign_duet(allowed, topology, arms) if options.duet else assign(allowed, topology)
-    return Plan(
+    plan = Plan(
         trials=options.trials,
-        rounds=options.rounds,
+        rounds=ROUNDS if options.rounds is None else options.rounds,
         slice_s=options.slice_s,
         lead_s=LEAD_S if options.lead_s is None else options.lead_s,
         pilot_turns=PILOT_TURNS if options.until is not None and options.lead_s is None else 0,
@@ -75,3 +77,8 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
         placement=placement.words,
         duet=placement.duet,
     )
+    if options.rounds is not None or options.until is None:
+        return plan
+    count = len(arms) or arms_of(options, recipe_of(options))
+    loads = loads_of(options.workloads, options.held_out, options.connections)
+    return plan.model_copy(update={"rounds": rounds_within(plan, count, loads)})

@@ -65,7 +65,12 @@ def optimize(
         ),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
-    rounds: Annotated[int, typer.Option(min=1, help="Turns of each server under each load, in a server start.")] = 2,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Turns of each server under each load, in a server start; default: 2, with --until as narrows it most."
+        ),
+    ] = None,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
     lead_seconds: Annotated[
         float | None,

@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from upshift.errors import UsageError
+from upshift.measure.allocation import ROUNDS
 from upshift.measure.model import Comparison, Slice
 from upshift.measure.variant import Variant
 from upshift.options import Options
@@ -135,10 +136,10 @@ def _commits(evidence: Evidence) -> bool:
 
 def measuring(evidence: Evidence, options: Options) -> Options:
     """How a replay of the trace is measured. One that writes has no warm-up: it would begin with the same transactions, so that
-    their keys are there already when the measured replay comes to them.
+    their keys are there already when the measured replay comes to them. It has few turns, too: it ends with the trace.
     """
     writes = any(each.verb in DATA_VERBS and each.verb != "select" for each in evidence.statements)
-    return options.model_copy(update={"warmup_s": 0.0}) if writes else options
+    return options.model_copy(update={"warmup_s": 0.0, "rounds": ROUNDS}) if writes else options
 
 
 def refuse_forged(finding: Finding, evidence: Evidence) -> None:

@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.control_groups import memory_available_bytes
 from upshift.errors import MissingTool, RecipeError, UsageError
-from upshift.estimate import trial_s
 from upshift.measure.duet import ARMS as DUET_ARMS
+from upshift.measure.duration import trial_s
 from upshift.measure.model import Plan
 from upshift.measure.noise import CALM, Noise, blocks
 from upshift.measure.placement import Seat

@@ -18,7 +18,9 @@ from upshift import plan
 from upshift.build.recipe import find_recipe
 from upshift.door import OF_SERVERS
 from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
+from upshift.measure.allocation import rounds_within
 from upshift.measure.quality import find_flags
+from upshift.measure.schedule import loads_of
 from upshift.measure.variant import Surroundings, Variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
@@ -461,6 +463,17 @@ def test_server_and_load_have_their_own_cpus(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: cpus)
     made = measuring_plan(Options(trials=3))
     assert (made.server_cpus, made.client_cpus, made.trials) == (server, client, 3)
+
+
+def test_turns_are_those_that_were_given_or_that_narrow_the_interval_most() -> None:
+    asked = Options(until=0.01, budget_s=3600.0, connections=(8,))
+    chosen = measuring_plan(asked)
+    assert chosen.rounds > measuring_plan(Options()).rounds == 2
+    assert measuring_plan(asked.model_copy(update={"rounds": 4})).rounds == 4
+    loads = loads_of(asked.workloads, asked.held_out, asked.connections)
+    for more, arms in (({}, 2), ({"patches": ("all",)}, 3), ({"patches": ("all",), "baseline": Path("/bin/true")}, 4)):
+        made = measuring_plan(asked.model_copy(update=more))
+        assert made.rounds == rounds_within(chosen, arms, loads)
 
 
 def test_a_plan_knows_of_a_quota_below_its_cpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fake_bench import plan
 
-from upshift.estimate import pilot_s
+from upshift.measure.duration import pilot_s
 from upshift.measure.model import Load
 from upshift.measure.noise import BLOCK_S, Noise, expect
 from upshift.measure.pilot import pilot_load_s
