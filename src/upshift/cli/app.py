@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import sys
 from typing import Annotated, Any
@@ -39,14 +40,21 @@ class _Group(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """Refuses an option that takes one value and has two: the last one would win without a word."""
+    """Refuses an option that takes one value and has two, of which the last would win without a word, and an amount without
+    end: most have no upper limit that it would be beyond.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _values, _rest, order = self.make_parser(ctx).parse_args(args=list(args))
         for each in order:
             if isinstance(each, TyperOption) and not (each.multiple or each.is_flag) and order.count(each) > 1:
                 ctx.fail(f"{each.opts[0]} is given twice, and takes one value")
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        for each in order:
+            value = ctx.params.get(each.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                ctx.fail(f"{each.opts[0]} takes a finite number, not {value}")
+        return rest
 
 
 def _refuse_repeats(of: typer.Typer) -> None:
