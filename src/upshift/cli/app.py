@@ -181,10 +181,14 @@ def _failed(message: str, hint: str, code: int) -> int:
 
 
 def _way_on(arguments: list[str]) -> list[str]:
-    """How to go on where a command stopped; empty for those that begin again."""
-    verb = next((each for each in arguments if not each.startswith("-")), "")
-    if verb == "optimize":
-        return ["`upshift optimize --resume last` goes on where this run stopped"]
-    if verb == "study":
-        return ["the same command with --resume last goes on where this study stopped"]
+    """How to go on where a command stopped; empty for those that begin again, and for a run that was not begun: the last one
+    would be another.
+    """
+    from upshift.cli.session import opened
+
+    verb, run = next((each for each in arguments if not each.startswith("-")), ""), opened()
+    if verb == "optimize" and run:
+        return [f"`upshift optimize --resume {run}` goes on where this run stopped"]
+    if verb == "study" and run:
+        return [f"the same command with --resume {run} goes on where this study stopped"]
     return ["the same command again goes on after the last stage that it finished"] if verb in ("build", "train") else []

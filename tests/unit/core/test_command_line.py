@@ -16,6 +16,7 @@ import typer
 
 from upshift import __version__, console, errors, interrupts, plan, shell
 from upshift.cli import app as cli_app
+from upshift.cli import session as cli_session
 from upshift.cli.outcome import exit_code
 from upshift.cli.session import locked, session
 from upshift.errors import CacheBusy, LoadFailed, UpshiftError
@@ -35,6 +36,7 @@ def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     """Runs ``upshift`` with arguments; exit code, stdout and stderr."""
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("UPSHIFT_SERVER_KIND", raising=False)
+    monkeypatch.setattr(cli_session, "_opened", "")
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["upshift", *arguments])
@@ -49,8 +51,13 @@ def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return run
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException, run_of: str = "") -> None:
+    """Before a command has begun a run, or within one ``run_of`` this command."""
+
     def prepare(*_given: object, **_named: object) -> None:
+        if run_of:
+            with session(run_of, {}, stages=1, jobs=1):
+                raise error
         raise error
 
     monkeypatch.setattr(plan, "prepare", prepare)
@@ -83,18 +90,23 @@ def test_an_interrupted_measurement_begins_again(upshift: Run, monkeypatch: pyte
     assert upshift("measure", "/bin/true", "b=/bin/echo") == (130, "", "ERROR interrupted\n")
 
 
-@pytest.mark.parametrize(("command", "way_on"), [("optimize", "--resume last"), ("train", "the same command again")])
+@pytest.mark.parametrize(("command", "way_on"), [("optimize", "--resume {}"), ("train", "the same command again")])
 def test_an_interrupt_says_how_to_go_on(upshift: Run, monkeypatch: pytest.MonkeyPatch, command: str, way_on: str) -> None:
-    failing(monkeypatch, KeyboardInterrupt())
+    failing(monkeypatch, KeyboardInterrupt(), run_of=command)
     code, _out, err = upshift(command)
     assert code == 130
-    assert "interrupted" in err and way_on in err
+    assert "interrupted" in err and way_on.format(all_runs()[0].name) in err
+
+
+def test_a_run_that_was_not_begun_cannot_be_resumed(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
+    assert upshift("optimize") == (130, "", "ERROR interrupted\n")
 
 
 def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, OSError(28, "No space left on device"))
+    failing(monkeypatch, OSError(28, "No space left on device"), run_of="optimize")
     code, _out, err = upshift("optimize")
-    assert code == 1 and "the disk is full" in err and "--resume last" in err
+    assert code == 1 and "the disk is full" in err and f"--resume {all_runs()[0].name}" in err
 
 
 @pytest.mark.parametrize(
