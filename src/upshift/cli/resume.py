@@ -1,15 +1,17 @@
-"""`--resume`: the options of the run that it goes on with, and no others."""
+"""`--resume`: the options of the run that it goes on with, and no others; and what earlier runs have filled."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from upshift.errors import UsageError
 from upshift.options import Options
 from upshift.paths import cache_dir
-from upshift.run.directory import RunDirectory
+from upshift.run.directory import RunDirectory, all_runs
 from upshift.values import checked
 
 _FIELDS = {
@@ -50,9 +52,27 @@ def typed(context: typer.Context) -> tuple[str, ...]:
 
 def held_by(resume: str, verb: str) -> tuple[Path, ...]:
     """The folders that a run of this command has filled so far."""
-    run, cache = RunDirectory.open(resume, (verb,)), cache_dir()
+    run = RunDirectory.open(resume, (verb,))
+    return (*_held(run), run.path)
+
+
+def held_by_same(verb: str, options: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Those that the newest run of this command with the same options, but for ``--jobs``, has filled and that the command goes
+    on with when it is run again; none without such a run.
+    """
+
+    def asked(kept: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {name: value for name, value in kept.items() if name != "jobs"}
+
+    runs = (run for run in all_runs() if run.manifest.verb == verb and asked(run.manifest.options) == asked(options))
+    run = next((each for each in runs if each.uses()), None)
+    return _held(run) if run else ()
+
+
+def _held(run: RunDirectory) -> tuple[Path, ...]:
+    cache = cache_dir()
     stages = (cache / "stages" / name for name in run.uses())
-    return tuple(each for each in (*stages, cache / "sources", run.path) if each.is_dir())
+    return tuple(each for each in (*stages, cache / "sources") if each.is_dir())
 
 
 def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:
