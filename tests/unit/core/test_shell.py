@@ -122,7 +122,7 @@ def test_a_death_by_signal_is_negative(shell: SystemShell) -> None:
 def test_a_full_disk_is_called_by_its_name(shell: SystemShell) -> None:
     with pytest.raises(CommandFailed, match="cp ran out of disk") as caught:
         shell.run(Command(("cp", "/etc/passwd", "/dev/full")))
-    assert "--resume" in caught.value.hint
+    assert "start again; `optimize` and `study` go on with --resume last" in caught.value.hint
 
 
 def test_a_program_that_is_not_there(shell: SystemShell) -> None:
