@@ -152,7 +152,9 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         hint = f"`{context.command_path} --help` says what it takes" if context else ""
-        return _failed(error.format_message().rstrip("."), hint, error.exit_code)
+        message = error.format_message().rstrip(".")
+        # A group of commands that is named alone has shown its help, and says no more.
+        return _failed(message, hint, error.exit_code) if message else error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -289,6 +289,11 @@ def test_the_version_and_the_help_say_upshift(upshift: Run) -> None:
     assert "Usage: upshift optimize [OPTIONS]" in upshift("optimize", "-h")[1]
 
 
+def test_a_group_that_is_named_alone_shows_its_help(upshift: Run) -> None:
+    code, out, err = upshift("patch")
+    assert code == 2 and "upshift patch" in out and err == ""
+
+
 def test_a_usage_error_names_the_option_and_where_to_look(upshift: Run) -> None:
     _code, _out, err = upshift("train", "--fast")
     assert err.startswith("ERROR No such option: --fast")
