@@ -42,6 +42,8 @@ _FIELDS = {
     "service": "service",
 }
 """What decides a run's result: parameters of `optimize` with their names in Options."""
+_BUILDING = ("source", "level", "toolchain", "scope", "recipe", "patches", "workloads", "held_out", "train_s", "sample_s")
+"""Of them those that decide what is built and trained, and on what data."""
 
 
 def typed(context: typer.Context) -> tuple[str, ...]:
@@ -57,14 +59,14 @@ def held_by(resume: str, verb: str) -> tuple[Path, ...]:
 
 
 def held_by_same(verb: str, options: Mapping[str, Any]) -> tuple[Path, ...]:
-    """Those that the newest run of this command with the same options, but for ``--jobs``, has filled and that the command goes
-    on with when it is run again; none without such a run.
+    """Those that the newest run of this command that built the same has filled: the command goes on with them, or takes them as
+    they are. None without such a run.
     """
 
-    def asked(kept: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {name: value for name, value in kept.items() if name != "jobs"}
+    def builds(run: RunDirectory) -> bool:
+        return all(run.manifest.options.get(name) == options[name] for name in _BUILDING)
 
-    runs = (run for run in all_runs() if run.manifest.verb == verb and asked(run.manifest.options) == asked(options))
+    runs = (run for run in all_runs() if run.manifest.verb == verb and builds(run))
     run = next((each for each in runs if each.uses()), None)
     return _held(run) if run else ()
 

@@ -246,22 +246,37 @@ def test_a_run_is_resumed_with_its_own_options_alone(upshift: Run, monkeypatch: 
     assert build_s("1") == 2 * build_s("2")
 
 
-@pytest.mark.parametrize(("again", "counts"), [((), True), (("--jobs", "1"), True), (("--patches", "all"), False)])
-def test_what_the_same_command_has_filled_counts_as_free(
-    upshift: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, again: tuple[str, ...], counts: bool
+@pytest.mark.parametrize(
+    ("command", "again", "counts"),
+    [
+        (("build", "plain"), (), True),
+        (("build", "plain"), ("--jobs", "1"), True),
+        (("build", "plain"), ("--patches", "all"), False),
+        (("train",), (), True),
+        (("optimize",), ("--trials", "12"), True),
+        (("optimize",), ("--train-seconds", "5"), False),
+    ],
+)
+def test_what_the_same_builds_have_filled_counts_as_free(
+    upshift: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    again: tuple[str, ...],
+    counts: bool,
 ) -> None:
     folder = tmp_path / "cache" / "stages" / "plain-build-1"
     held: list[tuple[Path, ...]] = []
 
     def prepare(options: Options, *, kept: tuple[Path, ...], **_named: object) -> None:
         held.append(kept)
-        with session("build", options.model_dump(mode="json"), stages=1, jobs=1) as at_work:
+        with session(command[0], options.model_dump(mode="json"), stages=1, jobs=1) as at_work:
             folder.mkdir(parents=True, exist_ok=True)
             at_work.run.add_use(folder.name)
             raise KeyboardInterrupt
 
     monkeypatch.setattr(plan, "prepare", prepare)
-    assert upshift("build", "plain")[0] == upshift("build", "plain", *again)[0] == 130
+    assert upshift(*command)[0] == upshift(*command, *again)[0] == 130
     assert held == [(), (folder,) if counts else ()]
 
 
