@@ -78,7 +78,8 @@ class RunDirectory:
         elif name in names:
             matches = [name]
         else:
-            matches = [each for each in names if each.startswith(name) or each.endswith(name)]
+            # Every name begins with the empty one, which a shell's variable has that is not set.
+            matches = [each for each in names if name and (each.startswith(name) or each.endswith(name))]
         if len(matches) != 1:
             what = "several runs match" if matches else "there is no run"
             raise UsageError(f"{what} '{name}'", "`upshift runs` lists them")

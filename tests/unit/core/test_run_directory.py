@@ -81,6 +81,13 @@ def test_no_such_run(asked: str, message: str) -> None:
     assert "upshift runs" in caught.value.hint
 
 
+def test_an_empty_name_is_not_the_only_run() -> None:
+    """Every name begins with it: `upshift runs rm "$RUN"` would remove that run."""
+    made()
+    with pytest.raises(UsageError, match="there is no run ''"):
+        RunDirectory.open("", VERBS)
+
+
 def test_a_beginning_of_several_runs_is_refused() -> None:
     made("2026-11-21T06:00:00+00:00")
     made("2026-11-21T07:00:00+00:00")
