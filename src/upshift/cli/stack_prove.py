@@ -147,18 +147,19 @@ def prove(
         most = min(_MOST_CONNECTIONS, max(1, sum(each.connections for each in evidence.clients)))
         how = (connections or str(most), trials, slice_seconds, until, budget)
         if dry_run:
-            options = measuring(evidence, options_of([str(trace.with_suffix(".toml"))], *how))
-            show_estimates(_estimates(options, variants, evidence, before), as_json=json)
-            return
+            options = options_of([str(trace.with_suffix(".toml"))], *how)
+            return show_estimates(_estimates(measuring(evidence, options), variants, evidence, before), as_json=json)
+        # A file of SQL may be another one once all is measured.
+        change = change_of(*variants)
         with locked(), scratch("prove-") as folder:
             replayed = _replayed(shell, programs, folder, trace, most)
             workload = folder / f"{trace.stem}.toml"
             workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop.value))
-            options = measuring(evidence, options_of([str(workload)], *how))
-            answers, result, run = _measured(options, variants, replayed, allow_install=not no_install)
+            options = options_of([str(workload)], *how)
+            answers, result, run = _measured(measuring(evidence, options), variants, replayed, allow_install=not no_install)
     finally:
         shell.close()
-    _show(finding, change_of(*variants), answers, result, run, as_json=json)
+    _show(finding, change, answers, result, run, as_json=json)
     if answers.differ:
         raise typer.Exit(DIFFER)
 
