@@ -85,6 +85,11 @@ def sent_by(evidence: Evidence) -> tuple[str, ...]:
     return ("--reconnect",) if logins >= _LOGINS and logins > _LOGINS_SHARE * evidence.budget.transactions else ()
 
 
+def open_at_once(evidence: Evidence) -> int:
+    """The most connections that the application had open at once, with all from before the capture."""
+    return max(1, sum(each.connections for each in evidence.clients) - evidence.logins.again)
+
+
 def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, connections: int, *, loop: str) -> str:
     """A workload file that restores the dump ``before`` and replays ``trace``, to prove ``suspect``."""
 

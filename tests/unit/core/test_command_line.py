@@ -122,6 +122,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("optimize", "-c", ""), "--connections takes counts"),
         (("measure", "a", "b", "-c", "1", "--connections", "64"), "--connections is given twice, and takes one value"),
         (("stack", "prove", "a", "--suspect", "C1", "--suspect", "C2"), "--suspect is given twice"),
+        (("stack", "compare", "a.sql", "--a", "mysql://h", "--b", "mysql://i", "--rounds", "9"), "belongs to --execute"),
         (("optimize", "--connections", "8,8"), "--connections 8,8 names a count twice"),
         (("measure", "/bin/true", "b=/bin/echo", "-c", "1,8,1"), "names a count twice"),
         (("measure", "/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
