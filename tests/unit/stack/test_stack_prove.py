@@ -250,7 +250,7 @@ def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
 
 
 def test_the_workload_restores_the_dump_and_replays_the_trace(tmp_path: Path) -> None:
-    dump = tmp_path / "be{fore}.sql"
+    dump = tmp_path / "be{fore}\U0001f600.sql"
     dump.write_text("SELECT 1;")
     seen = evidence(tmp_path / "export", "C1")
     read = tomllib.loads(workload_text("C1", tmp_path / "app.trace", dump, seen, 4, loop="reads"))
