@@ -66,6 +66,7 @@ def opened(address: Address) -> Iterator[Session]:
         session = Session(connection, local_port=address.host in _LOOPBACK)
         session.ask("SET SESSION TRANSACTION READ ONLY")
         session.ask("SET SESSION autocommit = 1")  # else the first SELECT opens a snapshot, which holds purge back
+        session.ask("SET SESSION time_zone = 'SYSTEM'")  # in which InnoDB says when a transaction began (i_s.cc)
         session.ask(f"SET SESSION lock_wait_timeout = {LOCK_WAIT_S}")
         _bound(session)
         yield session
