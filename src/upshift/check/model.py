@@ -33,6 +33,8 @@ Section = Literal[
 Severity = Literal["error", "warning", "note"]
 """error: data or the service is at risk; warning: it costs speed or will; note: worth knowing."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+BY_SET = "a SET"
+"""Where a value comes from that a statement set: a restart may undo it."""
 Cause = Literal[
     "memory",
     "durability",
@@ -197,7 +199,7 @@ class Facts(Value):
     status: Mapping[str, str]
     """Global status, names in lower case."""
     origins: Mapping[str, str] = {}
-    """Where a variable's value comes from: a file, ``command line``, ``SET``; those not named have their default."""
+    """Where a variable's value comes from: a file, ``the command line``, ``BY_SET``; those not named have their default."""
     threads_running: tuple[int, ...] = ()
     """Several looks, some tenths of a second apart, without the thread that looks."""
     tables: tuple[Table, ...] = ()

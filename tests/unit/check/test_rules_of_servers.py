@@ -140,6 +140,20 @@ def test_the_redo_log_may_be_larger_than_its_variable_says() -> None:
 
 
 @pytest.mark.parametrize(
+    ("origins", "named"),
+    [
+        ({}, {"dedicated-server-shared"}),
+        ({"innodb_buffer_pool_size": "/etc/my.cnf"}, {"dedicated-server-ignored"}),
+        ({"innodb_buffer_pool_size": "a SET"}, {"dedicated-server-shared"}),  # the next start takes three quarters again
+    ],
+)
+def test_innodb_dedicated_server_sizes_a_pool_that_nobody_has_configured(origins: Mapping[str, str], named: set[str]) -> None:
+    """Else a pool of 1 GiB beside other programs would be an error, and three quarters of what is left the fix."""
+    facts = changed(variables={"innodb_dedicated_server": "ON"}, host={"others_bytes": 5 * GIB}, origins=origins)
+    assert findings(facts, "dedicated-server-shared", "dedicated-server-ignored").keys() == named
+
+
+@pytest.mark.parametrize(
     ("capacity", "free", "said"),
     [(64 * GIB, GIB, "innodb_redo_log_capacity = 66048M"), (64 * GIB, 0, None), (200 * GIB, 900 * GIB, "nothing")],
 )
