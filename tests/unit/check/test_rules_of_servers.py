@@ -150,7 +150,9 @@ def test_the_redo_log_may_be_larger_than_its_variable_says() -> None:
 def test_innodb_dedicated_server_sizes_a_pool_that_nobody_has_configured(origins: Mapping[str, str], named: set[str]) -> None:
     """Else a pool of 1 GiB beside other programs would be an error, and three quarters of what is left the fix."""
     facts = changed(variables={"innodb_dedicated_server": "ON"}, host={"others_bytes": 5 * GIB}, origins=origins)
-    assert findings(facts, "dedicated-server-shared", "dedicated-server-ignored").keys() == named
+    found = findings(facts, "dedicated-server-shared", "dedicated-server-ignored")
+    assert found.keys() == named
+    assert all("innodb_redo_log_capacity" in each.risk and "innodb_flush_method" in each.risk for each in found.values())
 
 
 @pytest.mark.parametrize(

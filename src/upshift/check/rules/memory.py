@@ -135,6 +135,9 @@ def _no_warm_up(facts: Facts) -> Found | None:
     return Found(evidence=f"{' and '.join(off)}: OFF.", settings=dict.fromkeys(off, "ON"))
 
 
+_ALSO_DEDICATED = (
+    "innodb_redo_log_capacity falls back to its default unless it is set, and so does innodb_flush_method before MySQL 8.4."
+)
 RULES: tuple[Rule, ...] = (
     Rule(
         id="buffer-pool-above-memory",
@@ -219,7 +222,7 @@ RULES: tuple[Rule, ...] = (
         needs=("machine",),
         condition=_dedicated,
         effect="The server takes what is left, not three quarters of all.",
-        risk="A smaller pool holds fewer pages.",
+        risk=f"A smaller pool holds fewer pages. {_ALSO_DEDICATED}",
     ),
     Rule(
         id="dedicated-server-ignored",
@@ -230,7 +233,7 @@ RULES: tuple[Rule, ...] = (
         variables=("innodb_dedicated_server", "innodb_buffer_pool_size"),
         condition=_dedicated_ignored,
         effect="The configuration says what holds; or leave innodb_buffer_pool_size out instead.",
-        risk="innodb_redo_log_capacity falls back to its default unless it is set.",
+        risk=_ALSO_DEDICATED,
     ),
     Rule(
         id="container-unaware",
