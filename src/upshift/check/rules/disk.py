@@ -103,10 +103,11 @@ def _flush_unsafe(facts: Facts) -> Found | None:
 def _native_aio(facts: Facts) -> Found | None:
     if facts.on("innodb_use_native_aio"):
         return None
-    return Found(
-        evidence="innodb_use_native_aio is OFF: each of InnoDB's I/O threads waits for one operation at a time.",
-        settings={"innodb_use_native_aio": "ON"},
-    )
+    told = "innodb_use_native_aio is OFF: each of InnoDB's I/O threads waits for one operation at a time."
+    if facts.origins and "innodb_use_native_aio" not in facts.origins:
+        # ON is the default. Where the kernel refuses it, the server turns it off itself, and would again.
+        return Found(evidence=f"{told} No configuration says so: the server turned it off as it started, and its log has why.")
+    return Found(evidence=told, settings={"innodb_use_native_aio": "ON"})
 
 
 def _scheduler(facts: Facts) -> Found | None:
