@@ -79,6 +79,13 @@ def test_memory_cpus_and_disk(machine: Machine) -> None:
     )
 
 
+@pytest.mark.parametrize(("online", "cpus"), [("0-1\n", 2), ("0-3,6\n", 5), ("0,2-7\n", 4)])
+def test_a_cpu_that_the_machine_has_not_is_none(machine: Machine, online: str, cpus: int) -> None:
+    """It may be allowed all the same: a guest whose hypervisor could give it more."""
+    machine.write("sys/devices/system/cpu/online", online)
+    assert machine.described().cpus == cpus
+
+
 def test_a_buffer_pool_in_huge_pages_is_the_servers_own(machine: Machine) -> None:
     machine.write(f"proc/{PID}/status", "VmRSS:\t 1048576 kB\nHugetlbPages:\t 4194304 kB\nCpus_allowed_list:\t0\n")
     found = machine.described()
