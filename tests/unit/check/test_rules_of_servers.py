@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from examples import EXAMPLES
-from served import GIB, MARIADB, MIB, SMALL, WELL, changed, index, part, table
+from served import GIB, MARIADB, MIB, SMALL, WELL, changed, index, part, stored, table
 
 from upshift.check.model import Facts, Finding
 from upshift.check.rule import Rule, judge
@@ -301,6 +301,22 @@ def test_connections_that_an_earlier_limit_refused() -> None:
     assert "connections-near-limit" not in findings(changed(status=status, variables={"max_connections": "1000"}))
     (finding,) = findings(changed(status=status, variables={"max_connections": "151"}), "connections-near-limit").values()
     assert finding.my_cnf == ("max_connections = 304",) and "12 were refused" in finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("kept", "option", "named"),
+    [("ON", "", True), ("ON", "stats_persistent=0", False), ("OFF", "", False), ("OFF", "stats_persistent=1", True)],
+)
+def test_statistics_that_are_not_stored_are_neither_stale_nor_frozen(kept: str, option: str, named: bool) -> None:
+    """What is left of them in mysql.innodb_table_stats the optimizer does not read, and ANALYZE TABLE does not renew."""
+    facts = changed(
+        variables={"innodb_stats_persistent": kept},
+        tables=(table("orders", options=f"stats_auto_recalc=0 {option}"),),
+        statistics=(stored("orders", 1000),),
+    )
+    assert findings(facts, "statistics-stale", "statistics-frozen").keys() == (
+        {"statistics-stale", "statistics-frozen"} if named else set()
+    )
 
 
 def test_the_users_own_tables_in_memory_keep_their_limit() -> None:
