@@ -65,6 +65,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         disk=_disk(process, datadir, root),
         thread_pool=plugins is not None and (plugins / "thread_pool.so").is_file(),
         program=_program(process),
+        unit=_unit(process),
         text=text_of(pid, root),
     )
 
@@ -81,6 +82,12 @@ def _program(process: Path) -> str:
         return str((process / "exe").readlink())
     except OSError:
         return ""
+
+
+def _unit(process: Path) -> str:
+    """systemd gives each of its services a control group with the unit's name."""
+    found = re.search(r"^\d+:[^:]*:/system\.slice/(?:[^/\n]+\.slice/)*([^/\n]+\.service)$", _read(process / "cgroup"), re.M)
+    return found[1] if found else ""
 
 
 def _shares_network(process: Path, root: Path) -> bool:

@@ -186,6 +186,8 @@ class Host(Value):
     """None: this user may not look at the server's memory."""
     program: str = ""
     """The file that the process executes; empty where that cannot be seen."""
+    unit: str = ""
+    """The system's unit that started it, such as ``mysqld.service``; empty where none did."""
 
 
 class Facts(Value):

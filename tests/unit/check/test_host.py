@@ -86,6 +86,22 @@ def test_a_cpu_that_the_machine_has_not_is_none(machine: Machine, online: str, c
     assert machine.described().cpus == cpus
 
 
+@pytest.mark.parametrize(
+    ("groups", "unit"),
+    [
+        ("0::/system.slice/mysqld.service\n", "mysqld.service"),
+        ("0::/system.slice/system-mariadb.slice/mariadb@shop.service\n", "mariadb@shop.service"),
+        ("3:cpu,cpuacct:/system.slice/mysqld.service\n1:name=systemd:/system.slice/mysqld.service\n", "mysqld.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/db.service\n", ""),
+        ("0::/system.slice/docker-0a1b.scope\n", ""),
+        ("0::/system.slice/docker.service/0a1b\n", ""),
+    ],
+)
+def test_the_unit_that_started_the_server(machine: Machine, groups: str, unit: str) -> None:
+    machine.write(f"proc/{PID}/cgroup", groups)
+    assert machine.described().unit == unit
+
+
 def test_a_buffer_pool_in_huge_pages_is_the_servers_own(machine: Machine) -> None:
     machine.write(f"proc/{PID}/status", "VmRSS:\t 1048576 kB\nHugetlbPages:\t 4194304 kB\nCpus_allowed_list:\t0\n")
     found = machine.described()
