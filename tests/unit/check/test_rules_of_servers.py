@@ -347,6 +347,21 @@ def test_purge_threads_have_a_most() -> None:
     assert findings(facts)["history-long"].my_cnf == ()
 
 
+@pytest.mark.parametrize(
+    ("variables", "purged"),
+    [
+        ({"binlog_expire_logs_seconds": "604801"}, True),
+        ({"binlog_expire_logs_seconds": "0"}, True),
+        ({"binlog_expire_logs_seconds": "604800"}, False),
+        ({"binlog_expire_logs_seconds": "604800", "binlog_expire_logs_auto_purge": "OFF"}, True),
+        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "3.000000"}, False),
+    ],
+)
+def test_binary_logs_that_are_gone_already_are_not_purged(variables: Mapping[str, str], purged: bool) -> None:
+    finding = findings(changed(variables=variables, disk={"free_bytes": GIB}), "disk-nearly-full")["disk-nearly-full"]
+    assert bool(finding.sql) is purged is not bool(finding.shell)
+
+
 # Shell
 
 
