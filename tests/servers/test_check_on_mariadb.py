@@ -97,6 +97,16 @@ def test_planted_faults_are_named(data: Path) -> None:
     assert "GRANT SELECT" in little["unseen"]["all tables"]
 
 
+def test_the_servers_limits_of_a_select_do_not_hold_for_the_check(data: Path) -> None:
+    """Of cut-off rows it would say that tables have no primary key."""
+    with started("mariadbd", data, WELL_SET) as server:
+        server.run("CREATE DATABASE many", *(f"CREATE TABLE many.t{number} (id INT PRIMARY KEY)" for number in range(3)))
+        report = checked(server.url)
+        server.run("SET GLOBAL sql_select_limit = 1", "SET GLOBAL max_join_size = 1")
+        assert checked(server.url)["findings"] == report["findings"]
+        server.run("SET GLOBAL sql_select_limit = DEFAULT", "DROP DATABASE many")
+
+
 def test_a_transaction_is_no_older_in_another_time_zone(data: Path) -> None:
     """InnoDB says in the system's when it began; NOW() is in the session's."""
     with (
