@@ -79,7 +79,8 @@ def _read(file: Path) -> str:
 
 def _program(process: Path) -> str:
     try:
-        return str((process / "exe").readlink())
+        # The kernel's mark where an upgrade has replaced the file.
+        return str((process / "exe").readlink()).removesuffix(" (deleted)")
     except OSError:
         return ""
 

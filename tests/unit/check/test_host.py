@@ -60,6 +60,13 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+def test_a_program_that_an_upgrade_has_replaced_has_its_own_name(machine: Machine) -> None:
+    link = machine.root / f"proc/{PID}/exe"
+    link.unlink()
+    link.symlink_to("/usr/sbin/mysqld (deleted)")
+    assert machine.described().program == "/usr/sbin/mysqld"
+
+
 def test_memory_cpus_and_disk(machine: Machine) -> None:
     (machine.root / "plugins/thread_pool.so").touch()
     found = machine.described()
