@@ -199,6 +199,28 @@ def test_a_bad_recipe_is_refused_with_a_hint(tmp_path: Path, old: str, new: str,
     assert error.value.hint
 
 
+STEPS = """
+budget = "2h"
+design = "steps"
+workloads = ["oltp_read_only"]
+[base]
+recipe = "plain"
+[factors.optimised.on]
+recipe = "max-clang"
+[factors.then.on]
+build = { %s }
+"""
+
+
+@pytest.mark.parametrize("build", ['lto = "none"', 'post_link_flags = ["-icf=1"]'])
+def test_what_a_level_changes_is_judged_in_its_rows(tmp_path: Path, build: str) -> None:
+    """Alone, on the base, the first would change nothing and the second be impossible; no row has them so."""
+    arms = planned(tmp_path, STEPS % build).arms
+    assert [arm.name for arm in arms] == ["off", "optimised", "optimised+then"]
+    with pytest.raises(UsageError, match="factor 'then' changes nothing: its level 'on' is the same as 'off'"):
+        planned(tmp_path, STEPS % 'lto = "thin"')
+
+
 def test_latencies_that_a_driver_does_not_report_are_no_metric(tmp_path: Path) -> None:
     study = written(tmp_path, GOOD.replace('budget = "2h"', 'metric = "latency_ms_p99"'))
     reads = find_workload("oltp_read_only")
