@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -96,6 +96,13 @@ def analyse(
         steps=steps(design, rows, pooled, servers=servers, least_sd=least_pooled_sd) if design.kind == "grid" else (),
         variance=_variance(parts, base, names, metric),
     )
+
+
+def without_figures(names: Iterable[str], base: str, parts: Sequence[Part], loads: Sequence[Load], metric: Metric) -> list[str]:
+    """Those of the arms ``names`` for which no trial has a figure under all loads that are not held out."""
+    logs, _levels = _ratios(parts, base, metric)
+    judged = [load for load in loads if not load.held_out]
+    return [name for name in names if name != base and _table(logs, [name], base, judged) is None]
 
 
 def by_instructions(
