@@ -286,12 +286,15 @@ def _kind(arm: Arm, built: ServerKind) -> ServerKind:
 
 
 def _refuse_idle_factors(study: Study, design: Design) -> None:
-    """A level that no row differs by from off, or from another level of its factor, is a mistake in the file."""
+    """A level that no row has, or differs by from off or from another level of its factor, is a mistake in the file."""
     for number, factor in enumerate(design.factors):
         for level, name in enumerate(factor.levels[1:], 1):
             rows = [row for row in design.rows if row[number] == level]
+            if not rows:
+                alone = design.name(with_level(design.rows[0], number, level))
+                raise UsageError(f"no row has {alone} on, so nothing would be said of it", "list it in rows, or leave it out")
             for other, same in enumerate(factor.levels[:level]):
-                if rows and not any(_differ(study, row, with_level(row, number, other)) for row in rows):
+                if not any(_differ(study, row, with_level(row, number, other)) for row in rows):
                     raise UsageError(
                         f"factor '{factor.name}' changes nothing: its level '{name}' is the same as '{same}'",
                         "leave the factor out, or change what the level says",

@@ -221,6 +221,13 @@ def test_what_a_level_changes_is_judged_in_its_rows(tmp_path: Path, build: str) 
         planned(tmp_path, STEPS % 'lto = "thin"')
 
 
+@pytest.mark.parametrize(("rows", "lacking"), [('[["log", "spin=none"]]', "spin=long"), ("[[]]", "log")])
+def test_a_level_that_no_row_of_a_grid_has_is_refused(tmp_path: Path, rows: str, lacking: str) -> None:
+    with pytest.raises(UsageError, match=f"no row has {lacking} on") as error:
+        planned(tmp_path, f'design = "grid"\nrows = {rows}\n' + GOOD)
+    assert error.value.hint
+
+
 def test_latencies_that_a_driver_does_not_report_are_no_metric(tmp_path: Path) -> None:
     study = written(tmp_path, GOOD.replace('budget = "2h"', 'metric = "latency_ms_p99"'))
     reads = find_workload("oltp_read_only")
