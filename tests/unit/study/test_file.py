@@ -221,6 +221,16 @@ def test_what_a_level_changes_is_judged_in_its_rows(tmp_path: Path, build: str) 
         planned(tmp_path, STEPS % 'lto = "thin"')
 
 
+def test_a_level_says_how_the_server_of_another_levels_recipe_is_built(tmp_path: Path) -> None:
+    text = STEPS.replace('recipe = "plain"', 'binary = "mysqld"') % 'lto = "none"'
+    first, _second, last = planned(tmp_path, text).arms
+    assert first.recipe is None and last.recipe and (last.recipe.profile, last.recipe.lto) == ("ir", "none")
+    with pytest.raises(UsageError, match="row 'then' is an executable that nothing builds, and factor 'then'"):
+        planned(tmp_path, text.replace('design = "steps"', 'design = "full"'))
+    with pytest.raises(UsageError, match="only for a server that a recipe builds, which nothing names"):
+        planned(tmp_path, text.replace('recipe = "max-clang"', "text_huge_pages = true"))
+
+
 @pytest.mark.parametrize(("rows", "lacking"), [('[["log", "spin=none"]]', "spin=long"), ("[[]]", "log")])
 def test_a_level_that_no_row_of_a_grid_has_is_refused(tmp_path: Path, rows: str, lacking: str) -> None:
     with pytest.raises(UsageError, match=f"no row has {lacking} on") as error:
