@@ -6,6 +6,7 @@ import pytest
 from fake_bench import READS, FakeLoad, World, arm, plan
 
 from upshift.errors import LoadFailed, ServerFailed
+from upshift.measure.allocation import ROUNDS
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.slice import load_s, measure_load
@@ -65,7 +66,7 @@ def test_an_arm_is_loaded_once_in_a_trial_with_the_same_seed_as_others_and_long_
 
 def test_the_default_turns_of_two_servers_are_a_load_of_four_seconds_with_some_to_spare() -> None:
     options = Options()
-    planned = plan(rounds=options.rounds, slice_s=options.slice_s, lead_s=LEAD_S_BY_DEFAULT)
+    planned = plan(rounds=ROUNDS, slice_s=options.slice_s, lead_s=LEAD_S_BY_DEFAULT)
     bench = world()
     measured(bench, measured_by=planned)
     assert [whole_seconds(seconds) for _name, _load, seconds, _seed in bench.loads] == [4, 3]
