@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from upshift.errors import LoadFailed
 from upshift.measure.bench import Bench, Clock, LoadHandle, RunningArm
@@ -130,8 +131,13 @@ def _turns(
             connecting_s = connect_s(connections) if new else 0.0
             members = [_at_work(bench, running, arm.name, kept, turns, seconds, began_s) for arm in working]
             planned_s = connecting_s + load_s(waits, 1, 0, at_once=len(working))
+            before = [one.load.answered() for one in members] if new else []
             seen = _watch(members, (connecting_s + waits[0], *waits[1:]), clock, sample)
-            while new and not _begun(members, seen) and clock.now_s() < began_s + planned_s + _FIRST_S:
+            begun = not new or _rising(members, before, _queries(seen, 0), _queries(seen, 1))
+            while not begun and (
+                (begun := _rising(members, _queries(seen, 0), _queries(seen, -1)))
+                or clock.now_s() < began_s + planned_s + _FIRST_S
+            ):
                 seen = _watch(members, waits, clock, sample)
             latest_s = max(latest_s, clock.now_s() - began_s - planned_s)
             if any(one.load.ended() for one in members):
@@ -220,9 +226,14 @@ def _watch(members: Sequence[Kept], waits: Sequence[float], clock: Clock, sample
     return list(zip(*seen, strict=True))
 
 
-def _begun(members: Sequence[Kept], seen: Sequence[Sequence[Moment]]) -> bool:
-    """Whether each driver had its first answers when its first turn was watched, or will have none."""
-    return any(one.load.ended() for one in members) or all(first.queries < second.queries for first, second, *_ in seen)
+def _queries(seen: Sequence[Sequence[Moment]], at: int) -> list[int]:
+    return [moments[at].queries for moments in seen]
+
+
+def _rising(members: Sequence[Kept], *counts: Sequence[int]) -> bool:
+    """Whether each driver had answers between one count and the next, and so had begun, or will have none."""
+    had = all(earlier < later for each in zip(*counts, strict=True) for earlier, later in pairwise(each))
+    return had or any(one.load.ended() for one in members)
 
 
 def _moment(one: Kept, clock: Clock, sample: Sample) -> Moment:

@@ -11,6 +11,7 @@ from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.slice import load_s, measure_load
 from upshift.measure.turn import connect_s
+from upshift.measure.variant import Variant
 from upshift.options import LEAD_S as LEAD_S_BY_DEFAULT
 from upshift.options import Options
 from upshift.workload.driver import whole_seconds
@@ -80,6 +81,20 @@ def test_a_driver_that_reads_much_before_its_first_request_is_waited_for() -> No
         begun[bench.loads[-1][0]] = bench.time_s
 
     late = world(on_begin=begins, speed=lambda time_s, arm: float(time_s >= begun[arm.name] + 1.2))
+    assert [each.queries for each in measured(late)] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+
+
+def test_a_slice_in_which_a_driver_begins_is_measured_anew() -> None:
+    """Else it would hold the queries of a part of its time."""
+    begun: dict[str, float] = {}
+
+    def begins(bench: World) -> None:
+        begun[bench.loads[-1][0]] = bench.time_s
+
+    def share_of_a_second(time_s: float, each: Variant) -> float:
+        return min(1.0, max(0.0, time_s + 1.0 - (begun[each.name] + 1.2)))
+
+    late = world(on_begin=begins, speed=share_of_a_second)
     assert [each.queries for each in measured(late)] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
 
 
