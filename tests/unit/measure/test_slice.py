@@ -96,6 +96,9 @@ def test_a_slice_in_which_a_driver_begins_is_measured_anew() -> None:
 
     late = world(on_begin=begins, speed=share_of_a_second)
     assert [each.queries for each in measured(late)] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+    # Only the turns in which a driver begins are longer: the next attempt has time for two, and not for all four.
+    too_short, enough = late.loads[0][2], late.loads[2][2]
+    assert enough - too_short == pytest.approx(3.0 - 0.2 + 2 * (LEAD_S + 2.0), abs=0.1)
 
 
 def test_a_server_that_answers_nothing_is_not_waited_for_without_end() -> None:
