@@ -86,7 +86,8 @@ def report_study(
         trials=plan.trials,
         trainings=study.trainings,
         layouts=study.layouts,
-        plan=measuring.plan,
+        # The options have one trial where the budget says how many there are.
+        plan=measuring.plan.model_copy(update={"trials": plan.trials}),
         cells=found.cells,
         cells_confidence=found.cells_confidence,
         crossed=found.crossed,
