@@ -136,6 +136,12 @@ impl Pair {
         self.patched.clear();
     }
 
+    /// The database that is made and dropped by now.
+    #[must_use]
+    pub fn database(&self) -> &str {
+        &self.place.database
+    }
+
     /// Leave the database to whoever hangs in it.
     pub fn leave_database(&mut self) {
         self.place.database.push('x');

@@ -306,7 +306,11 @@ pub(crate) fn explain(
     };
     // Its open transaction would keep stock's own runs from making the database anew.
     pair.leave();
-    let steady = match stock_is_steady(place, &left) {
+    let place = Place {
+        database: pair.database().to_owned(),
+        ..place.clone()
+    };
+    let steady = match stock_is_steady(&place, &left) {
         Err(error) if is_hang(&error) => false,
         other => other?,
     };

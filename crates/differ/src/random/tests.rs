@@ -118,6 +118,24 @@ fn a_server_that_is_gone_does_not_take_its_difference_along() {
     assert_eq!(found.differences[0].steps.len(), 2);
 }
 
+#[test]
+fn a_database_in_which_a_statement_hangs_is_left_by_stocks_own_runs_too() {
+    let stock = |sql: &str| match sql.ends_with("EXISTS fake") {
+        true => Says::Nothing,
+        false => Says::Fine,
+    };
+    let patched = |sql: &str| match sql.contains("this") {
+        true => Says::Error(1),
+        false => Says::Fine,
+    };
+    let fakes = Fakes::new(stock, patched);
+    let (mut pair, place) = (fakes.pair(), &fakes.place);
+    pair.leave_database();
+    let steps = [Step::query("test", "this")];
+    let found = run_steps(&mut pair, place, &[], &steps, 0, 20, &0.into()).expect("two servers");
+    assert_eq!(found.steady(), 1, "{:?}", found.differences);
+}
+
 /// After a second an answer is late, after three nobody waits any more.
 const LATE: Says = Says::Late(Duration::from_millis(1800));
 
