@@ -288,8 +288,8 @@ pub(crate) fn explain(
     let statement = steps.last().map_or(String::new(), Step::shown);
     let again = begun(steps.to_vec(), place.wanted);
     let smaller = match minimise_after(pair, past, &again, trials_max) {
-        // A patched server that is gone or hangs must not take its difference along.
-        Err(error) if is_hang(&error) || what.contains(LOST) => {
+        // A patched server that is gone or hangs, by now or after a replay, must not take its difference along.
+        Err(error) if is_hang(&error) || pair.lost.is_some() => {
             pair.leave_database();
             None
         }

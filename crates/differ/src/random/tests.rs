@@ -119,6 +119,29 @@ fn a_server_that_is_gone_does_not_take_its_difference_along() {
 }
 
 #[test]
+fn a_server_that_a_replay_crashes_does_not_take_its_difference_along() {
+    let asked = AtomicU64::new(0);
+    let patched = move |sql: &str| {
+        let number = match sql.contains("this") {
+            true => asked.fetch_add(1, Ordering::Relaxed),
+            false => asked.load(Ordering::Relaxed).saturating_sub(1),
+        };
+        match (number, sql.contains("this")) {
+            (0, true) => Says::Error(1),
+            (0, false) => Says::Fine,
+            _ => Says::HangUp,
+        }
+    };
+    let fakes = Fakes::new(|_| Says::Fine, patched);
+    let found = report(&fakes, &[("one", false), ("this", false)]);
+    let [difference, lost] = &found.differences[..] else {
+        panic!("{:?}", found.differences);
+    };
+    assert!(difference.what.starts_with("packet 1") && !difference.steady);
+    assert!(lost.what.contains(LOST) && found.counted() == 1);
+}
+
+#[test]
 fn a_database_in_which_a_statement_hangs_is_left_by_stocks_own_runs_too() {
     let stock = |sql: &str| match sql.ends_with("EXISTS fake") {
         true => Says::Nothing,
