@@ -276,11 +276,17 @@ impl Pair {
         let watched = |peer: Peer| peer.watched(self.witness.clone());
         (self.stock[on], self.patched[on]) = (watched(stock), watched(patched));
         for sql in self.place.session.clone() {
-            drop(self.both(on, [&What::Query(sql)].into_iter()));
+            self.begin_with(on, &What::Query(sql))?;
         }
         let name = self.place.database.clone();
-        drop(self.both(on, [&What::Database(name)].into_iter()));
-        Ok(())
+        self.begin_with(on, &What::Database(name))
+    }
+
+    /// Ask what no answer is compared of; it must be read all the same, or the next request gets it.
+    fn begin_with(&mut self, on: usize, what: &What) -> io::Result<()> {
+        let (stock, patched) = self.both(on, [what].into_iter());
+        stock?;
+        patched.map_err(alone)
     }
 }
 
@@ -344,9 +350,7 @@ impl Pair {
             format!("DROP DATABASE IF EXISTS {name}"),
             format!("CREATE DATABASE {name}"),
         ] {
-            let (stock, patched) = self.both(0, [&What::Query(sql.clone())].into_iter());
-            stock?;
-            patched.map_err(alone)?;
+            self.begin_with(0, &What::Query(sql.clone()))?;
             let (stock, patched) = (self.answers.0.error, self.answers.1.error);
             if stock != patched {
                 let what = format!("{sql}: error {patched} in place of {stock}");
@@ -421,6 +425,21 @@ mod tests {
         assert!(found.is_some_and(|what| what.starts_with("stock's connection is lost")));
         let error = asked(|| Says::Nothing, || Says::Nothing).expect_err("neither answers");
         assert!(is_hang(&error));
+    }
+
+    #[test]
+    fn a_session_that_cannot_begin_ends_the_run_and_leaves_no_answer_to_the_next_request() {
+        let patched = |sql: &str| match sql.contains("timestamp") {
+            true => Says::Nothing,
+            false => Says::Fine,
+        };
+        let fakes = Fakes::new(|_| Says::Fine, patched);
+        let place = Place {
+            session: vec!["SET timestamp=1".to_owned()],
+            ..fakes.place.clone()
+        };
+        let error = Pair::new(place).fresh().expect_err("it is not answered");
+        assert!(error.to_string().contains("alone fails: no answer"));
     }
 
     #[test]
