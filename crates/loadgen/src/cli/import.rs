@@ -43,7 +43,9 @@ pub(super) fn import_capture(options: &ImportOptions) -> anyhow::Result<ExitCode
         ))?;
     }
     if !made.whole {
-        eprintln!("WARNING: the capture is truncated: the trace has the complete part of it");
+        eprintln!(
+            "WARNING: the capture was truncated, or lost requests while it was written: they are missing in the trace"
+        );
     }
     tell(&format!(
         "next: upshift load replay {} --server URL --connections {}",

@@ -50,7 +50,7 @@ pub struct Imported {
     pub statements: usize,
     /// Requests that a replay cannot send, by reason.
     pub left_out: BTreeMap<LeftOut, u64>,
-    /// Whether the capture ended as it was meant to.
+    /// The capture has its ending, and nothing was lost while it was written.
     pub whole: bool,
 }
 
@@ -110,7 +110,8 @@ fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
             Record::Unread { connection, .. } | Record::Gap { connection, .. } => {
                 transactions.lose(connection);
             }
-            _ => {}
+            Record::Lost { .. } => transactions.lose_all(),
+            Record::Connected { .. } => {}
         }
     }
     let put = transactions.finish();
@@ -135,7 +136,7 @@ struct Known {
     databases: Databases,
     connections: u32,
     records: u64,
-    /// The capture has its ending.
+    /// As [`Imported::whole`].
     whole: bool,
 }
 
@@ -185,10 +186,10 @@ impl Known {
                     connection,
                     exchange,
                 } => known.add(&mut transactions, connection, &exchange),
-                _ => {}
+                Record::Lost { .. } => transactions.lose_all(),
             }
         }
-        known.whole = capture.ending().is_some();
+        known.whole = capture.ending().is_some_and(trace::Ending::is_whole);
         if known.ids.len() > STATEMENTS_MAX {
             let message = format!(
                 "{} has {} different statements, and a trace holds {STATEMENTS_MAX}",

@@ -32,6 +32,8 @@ pub enum LeftOut {
     Load,
     /// The server refused it, and its transaction went on.
     Refused,
+    /// The capture ended, or lost bytes, before its answer was whole.
+    Unanswered,
 }
 
 impl LeftOut {
@@ -50,6 +52,7 @@ impl LeftOut {
             Self::Session => "change the session",
             Self::Load => "are COPY or LOAD DATA",
             Self::Refused => "were refused, and their transactions went on",
+            Self::Unanswered => "have no whole answer in the capture",
         }
     }
 }
@@ -87,6 +90,15 @@ pub(super) struct Sent {
 
 /// What to send for a captured request.
 pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
+    match asked(family, exchange) {
+        Request::Implied => Request::Implied,
+        // Nobody knows what came of it.
+        _ if exchange.incomplete => Request::Leave(LeftOut::Unanswered),
+        asked => asked,
+    }
+}
+
+fn asked(family: Family, exchange: &Exchange) -> Request {
     match exchange.kind {
         Kind::Query | Kind::Execute | Kind::BulkExecute => {}
         Kind::LongData => return Request::Leave(LeftOut::NotCaptured),
