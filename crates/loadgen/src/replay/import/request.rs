@@ -112,7 +112,7 @@ fn asked(family: Family, exchange: &Exchange) -> Request {
     match exchange.verb {
         Some(Verb::Use) => Request::Leave(LeftOut::Database),
         Some(Verb::Load) => Request::Leave(LeftOut::Load),
-        verb if is_several(exchange) => several(exchange, name(verb)),
+        verb if is_several(family, exchange) => several(exchange, name(verb)),
         Some(Verb::Begin) => Request::Begin,
         Some(Verb::Commit) => Request::Commit,
         Some(Verb::Rollback) => Request::Rollback,
@@ -163,7 +163,7 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         sql,
         verb,
         types,
-        sort: Sort::of(exchange),
+        sort: Sort::of(family, exchange),
         rows,
         is_bulk: exchange.kind == Kind::BulkExecute,
         counts: counts(exchange),
