@@ -46,6 +46,8 @@ pub struct Imported {
     pub ending: Ending,
     /// Connections that sent them.
     pub connections: u32,
+    /// How many connections of the capture were open at the same time, at most.
+    pub at_once: u32,
     /// Different statements.
     pub statements: usize,
     /// Requests that a replay cannot send, by reason.
@@ -118,6 +120,7 @@ fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
     Ok(Imported {
         ending: writer.finish()?,
         connections: put.connections,
+        at_once: known.at_once,
         statements: meta.statements.len(),
         left_out,
         whole: known.whole,
@@ -135,6 +138,9 @@ struct Known {
     ways: Ways,
     databases: Databases,
     connections: u32,
+    /// Connections that are open, and how many were at most.
+    open: u32,
+    at_once: u32,
     records: u64,
     /// As [`Imported::whole`].
     whole: bool,
@@ -161,6 +167,8 @@ impl Known {
             ways: Ways::default(),
             databases: Databases::default(),
             connections: 0,
+            open: 0,
+            at_once: 0,
             records: 0,
             whole: false,
         };
@@ -177,11 +185,16 @@ impl Known {
                 Record::Closed { connection, .. } => {
                     transactions.lose(connection);
                     known.databases.closed(connection);
+                    known.open = known.open.saturating_sub(1);
                 }
                 Record::Unread { connection, .. } | Record::Gap { connection, .. } => {
                     transactions.lose(connection);
                 }
-                Record::Connected { .. } => known.connections += 1,
+                Record::Connected { .. } => {
+                    known.connections += 1;
+                    known.open += 1;
+                    known.at_once = known.at_once.max(known.open);
+                }
                 Record::Exchange {
                     connection,
                     exchange,
