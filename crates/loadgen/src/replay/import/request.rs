@@ -1,10 +1,9 @@
 //! What the load client has to send for a captured request.
 
 use serde::Serialize;
-use wire::Family;
-use wire::Value;
 use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
-use wire::sql::{bind_literals, positional};
+use wire::sql::{bind_literals, has_literals, has_secret, positional};
+use wire::{Dialect, Family, Value};
 
 use super::about_session;
 use super::ways::{Sort, is_several};
@@ -112,7 +111,7 @@ fn asked(family: Family, exchange: &Exchange) -> Request {
     match exchange.verb {
         Some(Verb::Use) => Request::Leave(LeftOut::Database),
         Some(Verb::Load) => Request::Leave(LeftOut::Load),
-        verb if is_several(family, exchange) => several(exchange, name(verb)),
+        verb if is_several(family, exchange) => several(family, exchange, name(verb)),
         Some(Verb::Begin) => Request::Begin,
         Some(Verb::Commit) => Request::Commit,
         Some(Verb::Rollback) => Request::Rollback,
@@ -124,7 +123,8 @@ fn asked(family: Family, exchange: &Exchange) -> Request {
 
 fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText)?;
-    let mut text = whole(text)?;
+    let dialect = dialect(family, exchange);
+    let mut text = whole(dialect, text)?;
     if exchange.verb == Some(Verb::Set) {
         let set = utf8(text)?;
         if set.to_ascii_lowercase().contains("autocommit") {
@@ -133,10 +133,6 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
             text = same.as_bytes();
         }
     }
-    let dialect = wire::Dialect {
-        family,
-        backslash_escapes: exchange.backslash_escapes,
-    };
     let mut types = Vec::new();
     let (sql, rows) = match &exchange.parameters {
         Some(parameters) if exchange.kind != Kind::Query => {
@@ -171,9 +167,10 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
 }
 
 /// Texts of several statements go as they are: what is in the middle of one could end a statement.
-fn several(exchange: &Exchange, verb: &'static str) -> Request {
+fn several(family: Family, exchange: &Exchange, verb: &'static str) -> Request {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText);
-    match text.and_then(whole).and_then(utf8) {
+    let dialect = dialect(family, exchange);
+    match text.and_then(|text| whole(dialect, text)).and_then(utf8) {
         Err(why) => Request::Leave(why),
         Ok(text) => Request::Statement(Sent {
             sql: text.to_owned(),
@@ -204,10 +201,20 @@ fn takes_parameters(verb: Option<Verb>) -> bool {
     )
 }
 
-fn whole(text: &Text) -> Result<&[u8], LeftOut> {
-    match text.bytes.len() as u64 == text.length {
-        true => Ok(&text.bytes),
-        false => Err(LeftOut::NotCaptured),
+pub(super) fn dialect(family: Family, exchange: &Exchange) -> Dialect {
+    Dialect {
+        family,
+        backslash_escapes: exchange.backslash_escapes,
+    }
+}
+
+fn whole(dialect: Dialect, text: &Text) -> Result<&[u8], LeftOut> {
+    let is_cut = text.bytes.len() as u64 != text.length;
+    // A capture masks the literals of a statement that may say a password, numbers in their own length.
+    let is_masked = has_secret(&text.bytes) && has_literals(dialect, &text.bytes);
+    match is_cut || is_masked {
+        true => Err(LeftOut::NotCaptured),
+        false => Ok(&text.bytes),
     }
 }
 
@@ -284,7 +291,41 @@ fn name(verb: Option<Verb>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use wire::passive::Kept;
+
     use super::*;
+
+    #[test]
+    fn masked_literals_are_no_values() {
+        let why = |sql: &str| {
+            let mut exchange = Exchange::new(Kind::Query, 0);
+            let sent = sql.as_bytes();
+            exchange.state(Family::Mysql.into(), sent, None, Kept::BOUNDED);
+            match request(Family::Mysql, &exchange) {
+                Request::Leave(why) => Some(why),
+                _ => None,
+            }
+        };
+        for (sql, expected) in [
+            ("SELECT name FROM user WHERE id = 42", None),
+            ("SELECT name, password FROM user", None),
+            // As long as what the capture has in its place.
+            (
+                "SELECT name, password FROM user WHERE id = 42",
+                Some(LeftOut::NotCaptured),
+            ),
+            (
+                "SELECT password FROM user WHERE name = 'of eighteen bytes'",
+                Some(LeftOut::NotCaptured),
+            ),
+            (
+                "SELECT password FROM user LIMIT 1; SELECT 2",
+                Some(LeftOut::NotCaptured),
+            ),
+        ] {
+            assert_eq!(why(sql), expected, "{sql}");
+        }
+    }
 
     #[test]
     fn a_float_is_the_number_that_the_server_made_of_it() {

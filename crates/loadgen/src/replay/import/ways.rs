@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use wire::Family;
 use wire::passive::{Exchange, Kind, Verb};
 use wire::sql::statements;
-use wire::{Dialect, Family};
 
+use super::request::dialect;
 use crate::session::{Protocol, Way};
 
 /// How one request came, as far as it shows by itself.
@@ -43,12 +44,8 @@ pub(super) fn is_several(family: Family, exchange: &Exchange) -> bool {
 }
 
 fn has_several(family: Family, exchange: &Exchange) -> bool {
-    let dialect = Dialect {
-        family,
-        backslash_escapes: exchange.backslash_escapes,
-    };
     let text = exchange.text.as_ref().map_or(&[][..], |text| &text.bytes);
-    let all = statements(dialect, text).into_iter();
+    let all = statements(dialect(family, exchange), text).into_iter();
     all.filter(|one| !one.trim_ascii().is_empty()).count() > 1
 }
 
