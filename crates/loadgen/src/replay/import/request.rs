@@ -112,6 +112,9 @@ fn asked(family: Family, exchange: &Exchange) -> Request {
         Some(Verb::Use) => Request::Leave(LeftOut::Database),
         Some(Verb::Load) => Request::Leave(LeftOut::Load),
         verb if is_several(family, exchange) => several(family, exchange, name(verb)),
+        Some(Verb::Set) if says(exchange, ["discard", "all"]) => Request::Reset,
+        // As a close of each. Sent, it would take what the replay has prepared.
+        Some(Verb::Other) if says(exchange, ["deallocate", "all"]) => Request::Implied,
         Some(Verb::Begin) => Request::Begin,
         Some(Verb::Commit) => Request::Commit,
         Some(Verb::Rollback) => Request::Rollback,
@@ -119,6 +122,13 @@ fn asked(family: Family, exchange: &Exchange) -> Request {
             statement(family, exchange, name(verb)).map_or_else(Request::Leave, Request::Statement)
         }
     }
+}
+
+/// Whether a statement has these words alone.
+fn says(exchange: &Exchange, words: [&str; 2]) -> bool {
+    let text = exchange.text.as_ref().map_or(&[][..], |text| &text.bytes);
+    let text = String::from_utf8_lossy(text).to_lowercase();
+    about_session::statement(&text).split_whitespace().eq(words)
 }
 
 fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
@@ -294,6 +304,21 @@ mod tests {
     use wire::passive::Kept;
 
     use super::*;
+
+    #[test]
+    fn what_takes_all_prepared_statements_is_no_text() {
+        let sent = |sql: &str| {
+            let mut exchange = Exchange::new(Kind::Query, 0);
+            let family = Family::Postgres;
+            exchange.state(family.into(), sql.as_bytes(), None, Kept::BOUNDED);
+            request(family, &exchange)
+        };
+        assert_eq!(sent("DISCARD ALL"), Request::Reset);
+        assert_eq!(sent("deallocate  all;"), Request::Implied);
+        for text in ["DISCARD PLANS", "DEALLOCATE a"] {
+            assert!(matches!(sent(text), Request::Statement(_)), "{text}");
+        }
+    }
 
     #[test]
     fn masked_literals_are_no_values() {
