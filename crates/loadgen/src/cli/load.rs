@@ -12,7 +12,7 @@ use wire::{Family, ServerUrl};
 use super::options::{LoadOptions, OutputOptions, ServerOptions};
 use super::server::look;
 use crate::clock::MonotonicClock;
-use crate::drive::{self, Finished};
+use crate::drive::{self, Finished, OnError};
 use crate::failure::{Failure, Usage};
 use crate::measure::{Collector, Names, ServerTime, connected_sums, server_time};
 use crate::output::{self, About};
@@ -133,7 +133,7 @@ pub fn run_workload(
             ending.transactions, ending.statements
         );
     }
-    verdict(&ran.finished)
+    ran.verdict()
 }
 
 /// A run that has ended.
@@ -217,6 +217,51 @@ impl Ran {
         }
         Ok(())
     }
+
+    /// How the run ended, as an exit code.
+    pub(super) fn verdict(&self) -> anyhow::Result<ExitCode> {
+        let finished = &self.finished;
+        if let Some(failure) = &finished.failure {
+            let goes_on = goes_on(self.plan.on_error);
+            let hint = format!("the results so far are on stdout; {goes_on}");
+            return Err(Failure::new(failure.clone(), hint).into());
+        }
+        if finished.stuck_connections > 0 {
+            let message = format!(
+                "{} connections got no answer within {} s after the end",
+                finished.stuck_connections,
+                self.plan.wait.as_secs_f64()
+            );
+            return Err(Failure::new(
+                message,
+                "check whether the server is stopped, or waits for a lock or a disk",
+            )
+            .into());
+        }
+        if finished.totals.not_begun > 0 {
+            eprintln!(
+                "WARNING: {} transactions were due and did not begin: the server and these connections cannot keep --rate or --pace; the latencies include their waits",
+                finished.totals.not_begun
+            );
+        }
+        Ok(if finished.interrupted {
+            ExitCode::from(INTERRUPTED)
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+/// How a load goes on where this one ended. A replay goes on after errors in any case, and has no such option.
+fn goes_on(on_error: OnError) -> &'static str {
+    match on_error {
+        OnError::Stop => {
+            "with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on"
+        }
+        OnError::Continue => {
+            "with --on-disconnect reconnect the load counts lost connections and goes on"
+        }
+    }
 }
 
 /// What stands at the beginning of a trace.
@@ -251,36 +296,6 @@ pub(super) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
     }
     Ok(interrupt)
-}
-
-/// How the run ended, as an exit code.
-pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
-    if let Some(failure) = &finished.failure {
-        let hint = "the results so far are on stdout; with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on";
-        return Err(Failure::new(failure.clone(), hint).into());
-    }
-    if finished.stuck_connections > 0 {
-        let message = format!(
-            "{} connections got no answer within --wait-seconds after the end",
-            finished.stuck_connections
-        );
-        return Err(Failure::new(
-            message,
-            "check whether the server is stopped, or waits for a lock or a disk",
-        )
-        .into());
-    }
-    if finished.totals.not_begun > 0 {
-        eprintln!(
-            "WARNING: {} transactions were due and did not begin: the server and these connections cannot keep --rate or --pace; the latencies include their waits",
-            finished.totals.not_begun
-        );
-    }
-    Ok(if finished.interrupted {
-        ExitCode::from(INTERRUPTED)
-    } else {
-        ExitCode::SUCCESS
-    })
 }
 
 /// The live line: renewed each second, and only on a terminal.
@@ -346,5 +361,11 @@ mod tests {
             let limits = hasty(&url).limits;
             assert_eq!((limits.connect, limits.read), (Some(connect), Some(read)));
         }
+    }
+
+    #[test]
+    fn a_load_that_goes_on_after_errors_is_not_told_to() {
+        assert!(goes_on(OnError::Stop).contains("--on-error"));
+        assert!(!goes_on(OnError::Continue).contains("--on-error"));
     }
 }

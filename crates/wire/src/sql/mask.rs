@@ -19,6 +19,12 @@ pub fn has_secret(sql: &[u8]) -> bool {
     })
 }
 
+/// Whether a statement has a literal.
+#[must_use]
+pub fn has_literals(dialect: impl Into<Dialect>, sql: &[u8]) -> bool {
+    Tokens::sure(dialect.into(), sql).any(|token| matches!(token.kind, Kind::Number | Kind::Text))
+}
+
 /// The statement with `'<text of 5 bytes>'` for each text and `999.99` for each number, and without its comments. It has the digest of
 /// the statement. What is masked already stays as it is. Where the character set decides how to read on, a `?` stands for the rest.
 #[must_use]
@@ -101,6 +107,21 @@ mod tests {
             text(Family::Postgres, "SELECT $$a$$, $1, E'\\''"),
             "SELECT '<text of 5 bytes>', $1, '<text of 5 bytes>'"
         );
+    }
+
+    #[test]
+    fn a_number_in_a_name_is_no_literal() {
+        for (sql, expected) in [
+            ("SELECT t1.a FROM t1 WHERE b = ? /* 1 */", false),
+            ("SELECT a FROM t1 LIMIT 1", true),
+            ("SELECT 'a'", true),
+        ] {
+            assert_eq!(
+                has_literals(Family::Mysql, sql.as_bytes()),
+                expected,
+                "{sql}"
+            );
+        }
     }
 
     #[test]
