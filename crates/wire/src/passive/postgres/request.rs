@@ -1,12 +1,12 @@
 //! The client's messages: which exchange each belongs to.
 
-use super::fields::{Fields, parameters};
+use super::fields::{Fields, MADE_BYTES_MAX, parameters};
 use super::frames::{Message, Piece};
 use super::group::{Answer, Due, Group};
 use super::names::{Portal, Statement};
 use super::{GROUPS_MAX, HELD_BYTES_MAX, Out, Postgres, keep};
 use crate::passive::mysql::{PARAMETERS_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::passive::{Kind, Text, Why};
+use crate::passive::{Kind, Parameters, Text, Why};
 use crate::sql::verb;
 use crate::{Dialect, Family};
 
@@ -270,11 +270,15 @@ impl Postgres {
         let Some(group) = self.groups.back_mut() else {
             return;
         };
-        group.held += fields.0.len();
-        self.held += fields.0.len();
+        let made_bytes = HELD_BYTES_MAX.saturating_sub(self.held).min(MADE_BYTES_MAX);
+        let parameters = parameters(fields, &statement.types, statement.is_secret, made_bytes);
+        let held = parameters.as_ref().map_or(0, Parameters::bytes);
+        let held = held.max(fields.0.len());
+        group.held += held;
+        self.held += held;
         group.portal = Some(portal.to_vec());
         group.exchange.early_close = replaces;
-        group.exchange.parameters = parameters(fields, &statement.types, statement.is_secret);
+        group.exchange.parameters = parameters;
         group.exchange.text = statement.text;
         group.exchange.verb = statement.verb;
     }
