@@ -258,7 +258,10 @@ impl Postgres {
         let (Some(portal), Some(name)) = (fields.text(), fields.text()) else {
             return;
         };
-        let statement = self.names.statement(name).cloned().unwrap_or_default();
+        let statement = self.names.statement(name).cloned();
+        // Nobody knows what one is about that was prepared before.
+        let is_secret = statement.as_ref().is_none_or(|known| known.is_secret);
+        let statement = statement.unwrap_or_default();
         let replaces = self.names.add_portal(
             portal,
             Portal {
@@ -271,7 +274,7 @@ impl Postgres {
             return;
         };
         let made_bytes = HELD_BYTES_MAX.saturating_sub(self.held).min(MADE_BYTES_MAX);
-        let parameters = parameters(fields, &statement.types, statement.is_secret, made_bytes);
+        let parameters = parameters(fields, &statement.types, is_secret, made_bytes);
         let held = parameters.as_ref().map_or(0, Parameters::bytes);
         let held = held.max(fields.0.len());
         group.held += held;
