@@ -171,6 +171,35 @@ fn a_client_of_postgres_is_known_without_its_login() {
     assert_eq!(named, expected);
 }
 
+/// The server says behind the name how the connection is encrypted.
+#[test]
+fn a_client_of_postgres_with_tls_has_its_name_alone() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let authorized = "connection authorized: user=a database=b application_name";
+    let line = |pid: u32, what: &str| format!("2026-11-23 07:50:22 UTC [{pid}] LOG:  {what}\n");
+    let logins = [
+        "my shop SSL enabled (protocol=TLSv1.3, cipher=TLS_AES_256_GCM_SHA384, bits=256)",
+        "psql GSS (authenticated=yes, encrypted=yes, principal=a@B)",
+        "plain",
+    ];
+    let lines = logins.iter().zip(7..).map(|(login, pid)| {
+        [
+            line(pid, "connection received: host=10.0.0.1 port=4000"),
+            line(pid, &format!("{authorized}={login}")),
+            line(pid, "duration: 0.1 ms  statement: SELECT 1"),
+        ]
+        .concat()
+    });
+    fs::write(&path, lines.collect::<String>()).expect("room");
+    let imported = whole(&path, "postgres", &[]);
+    let sessions = imported.records.iter();
+    let named: Vec<_> = sessions
+        .filter_map(|record| record["client"].as_str())
+        .collect();
+    assert_eq!(named, ["my shop", "psql", "plain"]);
+}
+
 /// With `log_min_duration_statement` an error's line has no duration, and the usual prefix no SQLSTATE.
 #[test]
 fn time_before_an_error_of_postgres_is_not_the_clients() {
