@@ -53,6 +53,28 @@ fn a_time_that_no_statement_takes_is_left_out() {
     assert_eq!(imported.said["duration_s"], 0.000216);
 }
 
+/// No log of a server's has them, and nothing is left out of 64 bits because of them.
+#[test]
+fn the_largest_numbers_are_no_fault() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let figures = "Query_time: 999999999.0  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1 \
+        Created_tmp_tables: 0 Read_rnd_next: 18446744073709551615";
+    let (begin, rest) = SLOW.split_once("Query_time: ").expect("figures");
+    let (_, end) = rest.split_once("Rows_examined: 0").expect("figures");
+    let entry = [begin, figures, end].concat();
+    fs::write(&path, entry.repeat(20)).expect("room");
+    let imported = whole(&path, "mysql-slow", &[]);
+    assert_eq!(imported.requests().len(), 20);
+    let mut times = imported
+        .exchanges()
+        .map(|each| each["last_byte_ns"].as_u64());
+    let first = times.next().expect("one");
+    assert!(times.all(|time| time >= first) && first > Some(0));
+    let mut all = imported.exchanges();
+    assert!(all.all(|each| each["full_scan"] == true));
+}
+
 /// Otherwise their lines would belong to the statement before.
 #[test]
 fn commands_of_replicas_are_no_part_of_a_statement() {
