@@ -13,7 +13,8 @@ from upshift.stack.plans.statements import EXPLAINABLE, first_word, split
 from upshift.stack.timeline import read_facts
 from upshift.values import Value
 
-# Of statements that are sent before the answer to the one before has come, each has the time from that answer on.
+# Of statements that are sent before the answer to the one before has come, each has the time from that answer on. Literals beside
+# a word of a password are masked in every trace (crates/wire/src/sql/mask.rs): with other values the plan may be another.
 _DISTINCT = """
 WITH explainable AS (
   SELECT *, coalesce(max(last_byte_us) OVER (
@@ -21,6 +22,7 @@ WITH explainable AS (
   FROM read_parquet($1)
   WHERE kind IN ('query', 'execute') AND verb IN ('select', 'insert', 'update', 'delete', 'replace')
     AND statement IS NOT NULL AND sql IS NOT NULL AND (last_byte_us IS NOT NULL OR $2) AND coalesce(statements_in_text, 1) < 2
+    AND NOT regexp_matches(sql, 'password|passwd|identified', 'i')
 ), timed AS (
   SELECT *, CASE WHEN last_byte_us IS NOT NULL THEN greatest(0, last_byte_us - greatest(request_us, before_us)) END AS took_us
   FROM explainable

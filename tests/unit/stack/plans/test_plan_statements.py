@@ -228,6 +228,18 @@ def test_a_trace_gives_its_distinct_statements_most_time_first(tmp_path: Path) -
         (4, "query", "set", "c" * 16, "SET a = ?", "SET a = 1", None, 230, 240, 1),
         (5, "query", "select", "d" * 16, "SELECT ?; SELECT ?", "SELECT 1; SELECT 2", None, 240, 900, 2),
         (6, "prepare", "select", "a" * 16, "SELECT ?", "SELECT ?", None, 900, 990, None),
+        (
+            7,
+            "query",
+            "select",
+            "e" * 16,
+            "SELECT passwd FROM u WHERE i = ?",
+            "SELECT Passwd FROM u WHERE i = 99",
+            None,
+            990,
+            999,
+            1,
+        ),
     ]
     source = read_export(export(tmp_path, rows))
     assert source.family == "mysql" and source.timed
