@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::Usage;
+use crate::output::file_name;
 use crate::session::{Isolation, Knobs, Protocol, RowsMode};
 
 /// Which server.
@@ -112,7 +113,7 @@ impl OutputOptions {
     #[must_use]
     pub fn files(&self) -> Map<String, Value> {
         [("hdr", &self.hdr), ("parquet", &self.parquet)]
-            .map(|(name, file)| (name.to_owned(), json!(file)))
+            .map(|(name, file)| (name.to_owned(), file_name(file.as_deref())))
             .into_iter()
             .collect()
     }
@@ -173,7 +174,7 @@ impl LoadOptions {
     #[must_use]
     pub fn files(&self) -> Map<String, Value> {
         let mut files = self.output.files();
-        files.insert("record".to_owned(), json!(self.record));
+        files.insert("record".to_owned(), file_name(self.record.as_deref()));
         files
     }
 
@@ -224,5 +225,28 @@ fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(rate),
         _ => Err("a number of transactions a second, above 0 and up to 100000000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_whose_name_is_no_text_is_told() {
+        let name = OsStr::from_bytes(b"\xFF.hlog");
+        let options = OutputOptions {
+            json: true,
+            wide: false,
+            histogram: false,
+            hdr: Some(name.into()),
+            parquet: None,
+        };
+        let files = options.files();
+        assert_eq!(files["hdr"], "\u{FFFD}.hlog");
+        assert!(files["parquet"].is_null());
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::catalog::{EMBEDDED, ENTRIES, SHARED_FLAVOUR};
 use crate::failure::Usage;
+use crate::output::file_name;
 
 /// Which flavour's files are taken.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ impl Choice {
         let all = [
             ("flavour", json!(self.flavour)),
             ("statement", json!(switched)),
-            ("statements_dir", json!(self.folder)),
+            ("statements_dir", file_name(self.folder.as_deref())),
         ];
         all.map(|(name, value)| (name.to_owned(), value))
             .into_iter()
