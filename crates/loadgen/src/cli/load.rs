@@ -104,6 +104,7 @@ pub fn run_workload(
     let plan = options.plan()?;
     let target = Target::new(&options.server, options.knobs.knobs()?)?;
     let server = look(&target, &*workload, &plan)?;
+    options.output.check()?;
     let interrupt = interrupt_flag()?;
     let writer = match &options.record {
         None => None,
@@ -203,19 +204,19 @@ impl Ran {
         about: &About<'_>,
         options: &OutputOptions,
     ) -> anyhow::Result<()> {
-        if options.json {
-            output::tell(&serde_json::to_string_pretty(result)?)?;
+        let told = if options.json {
+            output::tell(&serde_json::to_string_pretty(result)?)
         } else {
-            output::tell(output::table(result, options.wide).trim_end())?;
-        }
-        if let Some(path) = &options.hdr {
-            let names = &self.shared.names;
-            output::write_hdr(path, &about.transactions, names, &self.finished)?;
-        }
-        if let Some(path) = &options.parquet {
-            output::write_parquet(path, &self.finished)?;
-        }
-        Ok(())
+            output::tell(output::table(result, options.wide).trim_end())
+        };
+        let (names, finished) = (&self.shared.names, &self.finished);
+        let hdr = options.hdr.as_deref().map_or(Ok(()), |path| {
+            output::write_hdr(path, &about.transactions, names, finished)
+        });
+        let parquet = options.parquet.as_deref();
+        let parquet = parquet.map_or(Ok(()), |path| output::write_parquet(path, finished));
+        // All are tried: each may be on another disk.
+        told.and(hdr).and(parquet)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Options that all loads have.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
-use crate::failure::Usage;
+use crate::failure::{Failure, Usage};
 use crate::output::file_name;
 use crate::session::{Isolation, Knobs, Protocol, RowsMode};
 
@@ -116,6 +118,30 @@ impl OutputOptions {
             .map(|(name, file)| (name.to_owned(), file_name(file.as_deref())))
             .into_iter()
             .collect()
+    }
+
+    /// Whether the files can be written, before the load whose results they are for. What they hold stays until then.
+    ///
+    /// # Errors
+    /// The system's, with the file's name.
+    pub fn check(&self) -> Result<(), Failure> {
+        for path in [&self.hdr, &self.parquet].into_iter().flatten() {
+            // Whoever reads a pipe would take this for its end.
+            if path
+                .metadata()
+                .is_ok_and(|known| known.file_type().is_fifo())
+            {
+                continue;
+            }
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|error| {
+                Failure::new(
+                    format!("cannot write {}: {error}", path.display()),
+                    "name a file in a folder that is there and can be written to",
+                )
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -248,5 +274,30 @@ mod tests {
         let files = options.files();
         assert_eq!(files["hdr"], "\u{FFFD}.hlog");
         assert!(files["parquet"].is_null());
+    }
+
+    #[test]
+    fn files_that_cannot_be_written_are_refused_and_what_others_hold_stays() {
+        let folder =
+            std::env::temp_dir().join(format!("upshift-load-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut options = OutputOptions {
+            json: false,
+            wide: false,
+            histogram: false,
+            hdr: Some(folder.join("earlier")),
+            parquet: Some(folder.join("new")),
+        };
+        std::fs::write(folder.join("earlier"), "results").expect("writes");
+        options.check().expect("both can be written");
+        let earlier = std::fs::read_to_string(folder.join("earlier"));
+        assert_eq!(earlier.expect("there"), "results");
+        for refused in [folder.join("no/such"), folder.clone()] {
+            options.parquet = Some(refused.clone());
+            let failure = options.check().expect_err("no file");
+            let name = refused.display().to_string();
+            assert!(failure.message.contains(&name), "{}", failure.message);
+        }
+        std::fs::remove_dir_all(&folder).expect("removes");
     }
 }

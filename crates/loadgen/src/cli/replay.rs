@@ -182,6 +182,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     )?);
     let plan = options.plan(&trace);
     let server = look(&target, &*replay, &plan)?;
+    options.output.check()?;
     let knobs = target.knobs;
     let head = DigestHead {
         trace: trace.id_text(),
