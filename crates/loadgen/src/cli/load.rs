@@ -53,21 +53,11 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// A load's choices count as well as the URL's.
-    ///
-    /// # Errors
-    /// A URL that cannot be used, and what the server's protocol does not have.
-    pub(super) fn new(server: &ServerOptions, knobs: Knobs) -> Result<Self, Usage> {
-        Self::of(parse(server)?, knobs)
-    }
-
     /// # Errors
     /// What the server's protocol does not have.
-    pub(super) fn of(mut url: ServerUrl, mut knobs: Knobs) -> Result<Self, Usage> {
-        knobs.metadata &= url.metadata;
-        url.metadata = knobs.metadata;
-        knobs.binary_results |= url.binary_results;
-        url.binary_results = knobs.binary_results;
+    pub(super) fn of(url: ServerUrl, mut knobs: Knobs) -> Result<Self, Usage> {
+        knobs.metadata = url.metadata;
+        knobs.binary_results = url.binary_results;
         knobs.check(url.family)?;
         let hasty = hasty(&url);
         Ok(Self {
@@ -102,7 +92,9 @@ pub fn run_workload(
     options: &LoadOptions,
 ) -> anyhow::Result<ExitCode> {
     let plan = options.plan()?;
-    let target = Target::new(&options.server, options.knobs.knobs()?)?;
+    let mut url = parse(&options.server)?;
+    options.knobs.choose_in(&mut url);
+    let target = Target::of(url, options.knobs.knobs()?)?;
     let server = look(&target, &*workload, &plan)?;
     options.output.check()?;
     let interrupt = interrupt_flag()?;
@@ -331,7 +323,48 @@ impl Live {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::options::KnobOptions;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        knobs: KnobOptions,
+    }
+
+    #[test]
+    fn an_option_goes_before_what_the_url_says() {
+        for (url, option, expected) in [
+            ("mysql://h/d", None, (true, false)),
+            ("mysql://h/d", Some("--no-metadata"), (false, false)),
+            ("mysql://h/d?metadata=off", None, (false, false)),
+            (
+                "mysql://h/d?metadata=off",
+                Some("--metadata"),
+                (true, false),
+            ),
+            ("postgres://h/d", Some("--binary-results"), (true, true)),
+            ("postgres://h/d?binary-results=on", None, (true, true)),
+            (
+                "postgres://h/d?binary-results=on",
+                Some("--no-binary-results"),
+                (true, false),
+            ),
+        ] {
+            let line = Line::parse_from(["load"].into_iter().chain(option));
+            let mut url = ServerUrl::parse(url).expect("valid");
+            line.knobs.choose_in(&mut url);
+            let knobs = line.knobs.knobs().expect("choices of a load");
+            let knobs = Target::of(url, knobs).expect("the server has it").knobs;
+            assert_eq!(
+                (knobs.metadata, knobs.binary_results),
+                expected,
+                "{option:?}"
+            );
+        }
+    }
 
     #[test]
     fn nothing_waits_for_ever_for_the_servers_account() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Map, Value};
+use wire::ServerUrl;
 
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
 use crate::failure::{Failure, Usage};
@@ -84,8 +85,18 @@ impl KnobOptions {
             isolation: self.isolation,
             fetch_size: self.fetch_size.or(fetch_size),
             rows: self.rows,
-            metadata: !self.no_metadata,
-            binary_results: self.binary_results,
+            // The server's URL has the others.
+            ..Knobs::default()
+        }
+    }
+
+    /// What is chosen here goes before what the URL says.
+    pub(super) fn choose_in(&self, url: &mut ServerUrl) {
+        if self.metadata || self.no_metadata {
+            url.metadata = self.metadata;
+        }
+        if self.binary_results || self.no_binary_results {
+            url.binary_results = self.binary_results;
         }
     }
 }

@@ -165,6 +165,7 @@ impl ReplayOptions {
 /// What stops it before it began; what stops it later, and answers that differ, are in the results and the exit code.
 pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
     let mut url = parse(&options.server)?;
+    options.knobs.choose_in(&mut url);
     let names_none = url.database.is_empty();
     let trace = Arc::new(Trace::open(&options.trace, options.allow_truncated)?);
     let follows = follows(&mut url, &trace)?;
