@@ -154,7 +154,7 @@ pub(super) fn perform(
         clock: Arc::new(MonotonicClock::start()),
     };
     let before = connected_sums(|| (target.account)());
-    let mut live = Live::new();
+    let mut live = Live::new(plan.warmup);
     let tick = &mut |collector: &Collector, elapsed_s| live.tick(collector, elapsed_s);
     let finished = drive::run(workload, &shared, plan.clone(), interrupt, tick)?;
     live.end();
@@ -279,22 +279,44 @@ pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
 /// The live line: renewed each second, and only on a terminal.
 struct Live {
     on: bool,
+    /// Nothing is counted before.
+    warmup_s: f64,
     shown_s: f64,
     transactions: u64,
 }
 
 impl Live {
-    fn new() -> Self {
+    fn new(warmup: Duration) -> Self {
         Self {
             on: std::io::stderr().is_terminal(),
+            warmup_s: warmup.as_secs_f64(),
             shown_s: 0.0,
             transactions: 0,
         }
     }
 
     fn tick(&mut self, collector: &Collector, elapsed_s: f64) {
-        if !self.on || elapsed_s < self.shown_s + 1.0 {
-            return;
+        if self.on
+            && let Some(line) = self.line(collector, elapsed_s)
+        {
+            eprint!("\r\x1b[K{line}");
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    /// None where the one before is not a second old.
+    fn line(&mut self, collector: &Collector, elapsed_s: f64) -> Option<String> {
+        let is_warming_up = elapsed_s < self.warmup_s;
+        if !is_warming_up {
+            self.shown_s = self.shown_s.max(self.warmup_s);
+        }
+        let since_s = elapsed_s - self.shown_s;
+        if since_s < 1.0 {
+            return None;
+        }
+        self.shown_s = elapsed_s;
+        if is_warming_up {
+            return Some(format!("{elapsed_s:.0} s: warm-up"));
         }
         let (transactions, p99_ns, errors) = collector.with(|totals| {
             let errors: u64 = totals.transactions.iter().map(|tally| tally.errors).sum();
@@ -304,14 +326,12 @@ impl Live {
                 errors,
             )
         });
-        let tps = (transactions - self.transactions) as f64 / (elapsed_s - self.shown_s);
-        eprint!(
-            "\r\x1b[K{elapsed_s:.0} s: {tps:.0} transactions/s; so far p99 {} us, {errors} errors",
-            p99_ns / 1000
-        );
-        let _ = std::io::stderr().flush();
-        self.shown_s = elapsed_s;
+        let tps = (transactions - self.transactions) as f64 / since_s;
         self.transactions = transactions;
+        Some(format!(
+            "{elapsed_s:.0} s: {tps:.0} transactions/s; so far p99 {} us, {errors} errors",
+            p99_ns / 1000
+        ))
     }
 
     fn end(&self) {
@@ -364,6 +384,21 @@ mod tests {
                 "{option:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_live_line_has_no_figures_in_the_warm_up() {
+        let collector = Collector::new(0, 1);
+        let mut live = Live::new(Duration::from_millis(2500));
+        let mut line = |elapsed_s| live.line(&collector, elapsed_s);
+        assert_eq!(line(2.1).as_deref(), Some("2 s: warm-up"));
+        assert_eq!(line(2.4), None);
+        collector.with(|totals| totals.transactions[0].count = 300);
+        assert_eq!(line(3.4), None, "less than a second of it");
+        let told = line(3.5).expect("a second of it");
+        assert!(told.contains(" 300 transactions/s"), "{told}");
+        let told = line(4.5).expect("a second more");
+        assert!(told.contains(" 0 transactions/s"), "{told}");
     }
 
     #[test]
