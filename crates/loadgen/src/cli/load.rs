@@ -126,7 +126,7 @@ pub fn run_workload(
             ending.transactions, ending.statements
         );
     }
-    verdict(&ran.finished)
+    ran.verdict()
 }
 
 /// A run that has ended.
@@ -210,6 +210,43 @@ impl Ran {
         // All are tried: each may be on another disk.
         told.and(hdr).and(parquet)
     }
+
+    /// How it ended, as an exit code.
+    pub(super) fn verdict(&self) -> anyhow::Result<ExitCode> {
+        let finished = &self.finished;
+        if let Some(failure) = &finished.failure {
+            let hint = "the results so far are on stdout; with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on";
+            return Err(Failure::new(failure.clone(), hint).into());
+        }
+        if finished.stuck_connections > 0 {
+            let message = format!(
+                "{} connections got no answer within --wait-seconds after the end",
+                finished.stuck_connections
+            );
+            return Err(Failure::new(
+                message,
+                "check whether the server is stopped, or waits for a lock or a disk",
+            )
+            .into());
+        }
+        if is_behind(finished.totals.not_begun, self.plan.connections) {
+            eprintln!(
+                "WARNING: {} transactions were due and did not begin: the server was slow at the end, or it and these connections cannot keep --rate or --pace; the latencies include their waits",
+                finished.totals.not_begun
+            );
+        }
+        Ok(if finished.interrupted {
+            ExitCode::from(INTERRUPTED)
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+/// Whether so many that were due and did not begin tell something of the server. Any load ends in the midst of arrivals: each
+/// connection may be about to begin one.
+fn is_behind(not_begun: u64, connections: u32) -> bool {
+    not_begun > u64::from(connections)
 }
 
 /// What stands at the beginning of a trace.
@@ -244,36 +281,6 @@ pub(super) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, Arc::clone(&interrupt))?;
     }
     Ok(interrupt)
-}
-
-/// How the run ended, as an exit code.
-pub(super) fn verdict(finished: &Finished) -> anyhow::Result<ExitCode> {
-    if let Some(failure) = &finished.failure {
-        let hint = "the results so far are on stdout; with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on";
-        return Err(Failure::new(failure.clone(), hint).into());
-    }
-    if finished.stuck_connections > 0 {
-        let message = format!(
-            "{} connections got no answer within --wait-seconds after the end",
-            finished.stuck_connections
-        );
-        return Err(Failure::new(
-            message,
-            "check whether the server is stopped, or waits for a lock or a disk",
-        )
-        .into());
-    }
-    if finished.totals.not_begun > 0 {
-        eprintln!(
-            "WARNING: {} transactions were due and did not begin: the server and these connections cannot keep --rate or --pace; the latencies include their waits",
-            finished.totals.not_begun
-        );
-    }
-    Ok(if finished.interrupted {
-        ExitCode::from(INTERRUPTED)
-    } else {
-        ExitCode::SUCCESS
-    })
 }
 
 /// The live line: renewed each second, and only on a terminal.
@@ -384,6 +391,12 @@ mod tests {
                 "{option:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_due_as_a_load_ends_does_not_put_it_behind() {
+        assert!(!is_behind(8, 8));
+        assert!(is_behind(9, 8));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use wire::{Family, ServerUrl};
 
-use super::load::{Target, interrupt_flag, parse, perform, verdict};
+use super::load::{Target, interrupt_flag, parse, perform};
 use super::options::{KnobOptions, OutputOptions, ServerOptions, cpus, seconds};
 use super::server::look;
 use crate::drive::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan};
@@ -234,7 +234,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
             path.display()
         );
     }
-    let code = verdict(finished)?;
+    let code = ran.verdict()?;
     let found = found?;
     if options.on_difference == OnDifference::Fail {
         judge(found, &replay, complete)?;
