@@ -170,6 +170,9 @@ pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
         Error::Tls(_) => {
             "tls=verify needs a certificate that names the host of --server and that one of tls-ca has signed; tls=verify-ca needs only the second, because the certificates that MySQL and MariaDB make for themselves name no host; tls=required needs neither"
         }
+        Error::Unsupported(_) | Error::Url(_) => {
+            "docs/reference/load.md has the options of --server, and says which of them allow which passwords"
+        }
         _ => "see the server's log",
     };
     let why = match error {

@@ -8,7 +8,7 @@ use wire::{Connection, Error};
 
 use super::fakes::{Asked, FakeClock, Faults, MS, against as on_fakes, plan};
 use super::run::Run;
-use super::{ArrivalProcess, Arrivals, Finished, Plan, Report, finish};
+use super::{ArrivalProcess, Arrivals, Finished, Plan, Report, finish, refused};
 use crate::clock::{Clock, MonotonicClock};
 use crate::measure::{Collector, Names};
 use crate::session::{Isolation, Knobs, Protocol, Session, StatementId, StatementSpec};
@@ -239,6 +239,13 @@ fn connections_that_cannot_run_end_the_load_with_the_reason() {
     );
     let why = finished.failure.expect("a failure");
     assert!(why.contains("out of memory"), "{why}");
+}
+
+#[test]
+fn what_the_url_does_not_allow_is_not_in_the_servers_log() {
+    let error = Error::Unsupported("login by mysql_clear_password".into());
+    let failure = refused(&error, 0, 1);
+    assert!(failure.hint.contains("--server"), "{}", failure.hint);
 }
 
 #[test]
