@@ -184,7 +184,7 @@ pub struct LoadOptions {
     #[arg(long, value_parser = rate)]
     pub rate: Option<f64>,
     /// How the starts of an open loop are spaced.
-    #[arg(long, value_enum, default_value_t = ArrivalProcess::Poisson)]
+    #[arg(long, value_enum, default_value_t = ArrivalProcess::Poisson, requires = "rate")]
     pub arrivals: ArrivalProcess,
     /// How statements are sent.
     #[command(flatten)]
