@@ -20,20 +20,28 @@ def cache_dir() -> Path:
 
     It holds ``stages/`` (results by content hash), ``runs/``, ``sources/``, ``apt/`` (a private apt root), ``target/`` (the
     programs of ``crates/``), ``drivers/`` and ``scratch/``. All of it can be deleted when no command runs.
-    Raises UsageError where there is no home.
+    Raises UsageError where there is no home, and where the cache is no folder.
     """
     if explicit := os.environ.get("UPSHIFT_CACHE"):
-        return Path(explicit).resolve()
+        return _folder(Path(explicit).resolve())
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if base.is_absolute():
-        return base / "upshift"
+        return _folder(base / "upshift")
     try:
-        return Path.home() / ".cache" / "upshift"
+        home = Path.home()
     except RuntimeError as error:
         raise UsageError(
             "there is no home for the cache: HOME is not set, and the system does not know this user",
             "set UPSHIFT_CACHE to a folder on a disk with room",
         ) from error
+    return _folder(home / ".cache" / "upshift")
+
+
+def _folder(cache: Path) -> Path:
+    if not cache.is_dir() and os.path.lexists(cache):
+        what = "a link to what is not there, such as a disk that is not mounted" if cache.is_symlink() else "no folder"
+        raise UsageError(f"the cache {cache} is {what}", "set UPSHIFT_CACHE to a folder on a disk with room")
+    return cache
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ from upshift.stages.study_report import Best, report_study
 from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
 from upshift.stages.work import Ground, Measuring, Stock, Trained, Work
-from upshift.study.analysis import analyse, by_instructions
+from upshift.study.analysis import analyse, by_instructions, without_figures
 from upshift.study.crossing import crossings
 from upshift.study.designs import Row
 from upshift.study.file import Study
@@ -182,8 +182,11 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     counted = count_instructions(lab, arms, templates(lab, arms, data, measuring.train_on + measuring.hold_out), measuring)
     groups = plan.groups(arm.name for arm in arms)
     measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, groups=groups)
-    standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
     loads = asked_of(measuring)
+    living = [arm.name for arm in arms if arm.name not in measured.died]
+    silent = without_figures(living, arms[0].name, measured.parts, loads, study.metric)
+    measured = measured.without(silent, f"no trial has a figure for {study.metric} under each load")
+    standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
     crossed = crossings(study, plan.arms, loads)
     found = analyse(plan.design, standing, measured.parts, loads, study.metric, crossed)
     executed = by_instructions(plan.design, standing, counted, measuring.counted)

@@ -44,6 +44,7 @@ from upshift.stages.explain import Explaining
 from upshift.stages.names import measuring_stages
 from upshift.stages.work import Measuring, Work
 from upshift.toolchain.find import find
+from upshift.toolchain.flags import plain
 from upshift.toolchain.model import Toolchain
 from upshift.toolchain.perf import sampling_event
 from upshift.toolchain.system import Purpose, ensure_packages
@@ -223,8 +224,8 @@ def refuse_unstartable(variants: tuple[Variant, ...]) -> int:
 
 
 def refuse_pointless(options: Options) -> None:
-    """Raises RecipeError when the recipe gives the level nothing to do, UsageError when nothing is held out of training, or a
-    duet is asked for and there would be more than two servers.
+    """Raises RecipeError when the recipe gives the level nothing to do, or what it would not do; UsageError for a scope of
+    nothing, when nothing is held out of training, or a duet is asked for and there would be more than two servers.
     """
     recipe = recipe_of(options)
     if not options.held_out:
@@ -241,6 +242,17 @@ def refuse_pointless(options: Options) -> None:
     if options.level == "quick" and recipe.post_link == "none":
         raise RecipeError(
             f"--level quick runs BOLT alone, and recipe '{recipe.name}' has post_link = \"none\"", "leave --level quick out"
+        )
+    given = plain(recipe.toolchain, bolt=True)
+    lacking = [flag for flag in (*recipe.flags, *recipe.link_flags) if flag not in (*given.compile, *given.link)]
+    if options.level == "quick" and lacking:
+        raise RecipeError(
+            f"--level quick runs BOLT on the plain build, which has no {' '.join(lacking)} of recipe '{recipe.name}'",
+            "leave --level quick out, or build the recipe with `upshift build`",
+        )
+    if options.level == "quick" and options.scope:
+        raise UsageError(
+            "--scope says what is compiled again, and --level quick compiles nothing again", "leave one of them out"
         )
 
 

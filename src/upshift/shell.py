@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import select
@@ -193,9 +194,7 @@ class SystemShell:
                     "name CPUs that this process may use: `taskset -cp $$` lists them",
                 ) from error
             except OSError as error:
-                raise CommandFailed(
-                    f"{command.argv[0]} cannot be run: {error.strerror}", "it must be an executable for this machine"
-                ) from error
+                raise CommandFailed(f"{command.argv[0]} cannot be run: {error.strerror}", _why_not(error)) from error
             with self._lock:
                 self._live = {each for each in self._live if each.popen.returncode is None} | {process}
             return process
@@ -211,6 +210,13 @@ class SystemShell:
 
 _TAIL_LINES = 200
 _LOOK_S = 0.5
+
+
+def _why_not(error: OSError) -> str:
+    """What to do where a command does not start."""
+    if error.errno in (errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE):
+        return "memory, processes or open files are at a limit, which may be the container's: stop something else, or raise it"
+    return "it must be an executable for this machine"
 
 
 def _output(popen: subprocess.Popen[bytes], captured: IO[bytes] | None, expired: threading.Event) -> Iterator[bytes]:
@@ -290,7 +296,9 @@ def _opened(log: Path | None) -> Iterator[IO[bytes] | None]:
 def _failure(command: Command, done: Completed, log: Path | None, timeout_s: float | None) -> CommandFailed:
     program = Path(command.argv[0]).name
     if "No space left on device" in done.stdout:
-        return CommandFailed(f"{program} ran out of disk", "free some space, then continue with --resume")
+        return CommandFailed(
+            f"{program} ran out of disk", "free some space, then start again; `optimize` and `study` go on with --resume last"
+        )
     how = f"did not end within {timeout_s:.0f} s" if timeout_s else f"failed with exit code {done.returncode}"
     tail = "".join(done.stdout.splitlines(keepends=True)[-12:]).rstrip()
     where = f"its whole output is in {log}" if log else f"the command was: {command.pasteable()}"

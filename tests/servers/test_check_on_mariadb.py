@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pymysql
 import pytest
 from examples import option_file
 from real_server import OF_THE_MACHINE, READS, changes_of, checked, initialised, started
@@ -94,6 +95,27 @@ def test_planted_faults_are_named(data: Path) -> None:
     assert PLANTED - found == set()
     assert {"all tables", "transactions", "statistics"} <= little["unseen"].keys()
     assert "GRANT SELECT" in little["unseen"]["all tables"]
+
+
+def test_the_servers_limits_of_a_select_do_not_hold_for_the_check(data: Path) -> None:
+    """Of cut-off rows it would say that tables have no primary key."""
+    with started("mariadbd", data, WELL_SET) as server:
+        server.run("CREATE DATABASE many", *(f"CREATE TABLE many.t{number} (id INT PRIMARY KEY)" for number in range(3)))
+        report = checked(server.url)
+        server.run("SET GLOBAL sql_select_limit = 1", "SET GLOBAL max_join_size = 1")
+        assert checked(server.url)["findings"] == report["findings"]
+        server.run("SET GLOBAL sql_select_limit = DEFAULT", "DROP DATABASE many")
+
+
+def test_a_transaction_is_no_older_in_another_time_zone(data: Path) -> None:
+    """InnoDB says in the system's when it began; NOW() is in the session's."""
+    with (
+        started("mariadbd", data, [*WELL_SET, "--default-time-zone=+13:00"]) as server,
+        pymysql.connect(unix_socket=str(server.socket), user="root") as connection,
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        assert "long-transaction" not in {each["id"] for each in checked(server.url)["findings"]}
 
 
 def test_the_server_takes_the_lines_of_all_fixes(tmp_path: Path) -> None:

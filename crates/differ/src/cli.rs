@@ -153,7 +153,7 @@ pub fn main() -> ExitCode {
 
 fn done(command: Command, output: Option<&Path>) -> Result<bool> {
     match command {
-        Command::Mix(two) => compared(&mix::clients::run(&two.place()?)?, output),
+        Command::Mix(two) => compared(mix::clients::run(&two.place()?)?, output),
         Command::Random {
             two,
             statements,
@@ -173,7 +173,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
                 trials_max: TRIALS_MAX,
             };
             compared(
-                &run(&two.place()?, extent, &|line| eprintln!("{line}"))?,
+                run(&two.place()?, extent, &|line| eprintln!("{line}"))?,
                 output,
             )
         }
@@ -197,7 +197,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
             };
             let say = |line: &str| eprintln!("{line}");
             let report = suite::run(&place, &folder, &found, &say, &keep)?;
-            compared(&report, output)
+            compared(report, output)
         }
         Command::Replay { two, steps, client } => {
             let text =
@@ -211,7 +211,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
             let mut pair = Pair::new(place.clone());
             let report = run_steps(&mut pair, &place, &[], &steps, 0, 1, &AtomicU64::new(0))?;
             compared(
-                &Report {
+                Report {
                     part: "replay",
                     ..report
                 },
@@ -269,8 +269,9 @@ fn tests_of(folder: &Path, suite: &str, named: &[String]) -> Result<Vec<PathBuf>
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-fn compared(report: &Report, output: Option<&Path>) -> Result<bool> {
-    printed(report, output)?;
+fn compared(mut report: Report, output: Option<&Path>) -> Result<bool> {
+    report.judge();
+    printed(&report, output)?;
     Ok(report.counted() == 0)
 }
 

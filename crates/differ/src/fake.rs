@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::allow::Allowed;
 use crate::lockstep::{Pair, Place};
@@ -21,6 +22,8 @@ pub(crate) enum Says {
     Torn(&'static str),
     HangUp,
     Nothing,
+    /// It says OK after this time.
+    Late(Duration),
 }
 
 type Answers = Arc<dyn Fn(&str) -> Says + Send + Sync>;
@@ -88,6 +91,10 @@ fn serve(mut stream: UnixStream, says: &Answers) -> Result<()> {
         let packets: &[&[u8]] = match (said, asked.first()) {
             (_, Some(0x18 | 0x19)) | (Says::Nothing, _) => &[],
             (Says::HangUp, _) => return Ok(()),
+            (Says::Late(time), _) => {
+                std::thread::sleep(time);
+                &[FINE]
+            }
             (Says::Torn(column), _) => return send(&mut stream, 1, &[&[1], column.as_bytes()]),
             (Says::Error(code), _) => &[&[0xFF, code, 4, b'#', b'H', b'Y', b'0', b'0', b'0']],
             (Says::Row(column, row), _) => {

@@ -22,6 +22,8 @@ pub mod peer;
 pub mod random;
 pub mod report;
 mod request;
+pub mod silence;
 pub mod step;
 pub mod storm;
 pub mod suite;
+pub mod witness;

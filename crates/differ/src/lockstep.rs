@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use crate::allow::Allowed;
 use crate::answer::Answer;
 use crate::compare::{self, Rule};
-use crate::peer::Peer;
+use crate::peer::{Peer, is_silence};
+use crate::silence::{Came, Silence, now_s};
 use crate::step::{CONNECTIONS, Step, What, shown};
+use crate::witness::Witness;
 
 /// How what differs begins where the patched server hung up or does not answer, and stock does: it counts though it does not come again.
 pub const LOST: &str = "the patched server's connection is lost";
@@ -101,12 +104,17 @@ pub struct Pair {
     pub allowed: u64,
     /// The first connection that the patched server alone lost, in whichever run of the steps, and the request that it did not answer.
     pub lost: Option<(String, String)>,
+    /// Requests that a server did not answer in time, in whichever run of the steps.
+    pub silences: Vec<Silence>,
+    /// None once the patched server alone never answered: nothing that it answers late makes up for it.
+    witness: Option<Rc<Witness>>,
 }
 
 impl Pair {
     /// Nothing is connected before [`Servers::fresh`].
     #[must_use]
     pub fn new(place: Place) -> Self {
+        let witness = Witness::new(&place.stock, &place.patched);
         Self {
             wanted: place.wanted,
             place,
@@ -117,6 +125,8 @@ impl Pair {
             warnings: Answer::default(),
             allowed: 0,
             lost: None,
+            silences: Vec::new(),
+            witness: Some(Rc::new(witness)),
         }
     }
 
@@ -126,9 +136,21 @@ impl Pair {
         self.patched.clear();
     }
 
+    /// The database that is made and dropped by now.
+    #[must_use]
+    pub fn database(&self) -> &str {
+        &self.place.database
+    }
+
     /// Leave the database to whoever hangs in it.
     pub fn leave_database(&mut self) {
         self.place.database.push('x');
+    }
+
+    /// The last request that a server never answered.
+    pub fn unanswered(&mut self) -> Option<Silence> {
+        let at = self.silences.iter().rposition(|each| !each.is_slow())?;
+        Some(self.silences.remove(at))
     }
 
     /// From the next [`Servers::fresh`] on.
@@ -146,14 +168,35 @@ impl Pair {
         // Of a request that cannot be sent, no answer before it is left.
         self.answers.0.clear();
         self.answers.1.clear();
+        let sent_s = now_s();
         let sent = (
             stock.send_ahead(requests.clone(), usize::MAX),
-            patched.send_ahead(requests, usize::MAX),
+            patched.send_ahead(requests.clone(), usize::MAX),
         );
-        (
-            sent.0.and_then(|()| stock.receive(&mut self.answers.0)),
-            sent.1.and_then(|()| patched.receive(&mut self.answers.1)),
-        )
+        let from_stock = sent.0.and_then(|()| stock.receive(&mut self.answers.0));
+        let stock = stock.waited();
+        let from_patched = sent.1.and_then(|()| patched.receive(&mut self.answers.1));
+        let patched = patched.waited();
+        if (stock.came, patched.came) != (Came::InTime, Came::InTime) {
+            let silence = Silence {
+                statement: self.request(on, requests),
+                sent_s,
+                stock,
+                patched,
+                evidence: self.witness.as_ref().map_or_else(Vec::new, |by| by.said()),
+            };
+            self.silences.push(silence);
+            if patched.came == Came::Never && from_stock.is_ok() {
+                self.witness = None;
+            }
+        }
+        (from_stock, from_patched)
+    }
+
+    /// What is sent, with the statements that it executes.
+    fn request<'a>(&self, on: usize, requests: impl Iterator<Item = &'a What>) -> String {
+        let each = requests.map(|what| self.texts[on].request(what));
+        each.collect::<Vec<_>>().join("\n")
     }
 
     fn ask<'a>(
@@ -164,35 +207,38 @@ impl Pair {
     ) -> io::Result<Option<String>> {
         requests.clone().for_each(|what| self.texts[on].note(what));
         let said = self.both(on, requests.clone());
-        let request = || {
-            let each = requests.map(|what| self.texts[on].request(what));
-            each.collect::<Vec<_>>().join("\n")
-        };
         match said {
             (Ok(()), Ok(())) => {
                 let (stock, patched) = &self.answers;
                 let found = compare::difference(stock, patched, rule);
-                if found.is_some() && self.place.allowed.holds(&request(), stock, patched) {
-                    self.allowed += 1;
-                    return Ok(None);
+                if found.is_some() {
+                    let request = self.request(on, requests);
+                    if self.place.allowed.holds(&request, stock, patched) {
+                        self.allowed += 1;
+                        return Ok(None);
+                    }
                 }
                 Ok(found)
             }
             (Ok(()), Err(error)) => {
-                let what = format!("{LOST}: {error}");
-                self.lost.get_or_insert_with(|| (what.clone(), request()));
+                let what = format!("{LOST}: {}", plainly(&error));
+                self.lose(&what, on, requests);
                 Ok(Some(what))
             }
-            (Err(error), Ok(())) => Ok(Some(format!("stock's connection is lost: {error}"))),
+            (Err(error), Ok(())) => Ok(Some(format!(
+                "stock's connection is lost: {}",
+                plainly(&error)
+            ))),
             (Err(stock), Err(patched)) if Ending::of(&stock) != Ending::of(&patched) => {
                 let what = match Ending::of(&stock) {
                     Ending::Silence => format!("{LOST}: {patched}; stock does not answer"),
                     _ => format!(
-                        "stock's connection is lost: {stock}; the patched server: {patched}"
+                        "stock's connection is lost: {stock}; the patched server: {}",
+                        plainly(&patched)
                     ),
                 };
                 if what.starts_with(LOST) {
-                    self.lost.get_or_insert_with(|| (what.clone(), request()));
+                    self.lose(&what, on, requests);
                 }
                 Ok(Some(what))
             }
@@ -211,6 +257,12 @@ impl Pair {
         }
     }
 
+    fn lose<'a>(&mut self, what: &str, on: usize, requests: impl Iterator<Item = &'a What>) {
+        if self.lost.is_none() {
+            self.lost = Some((what.to_owned(), self.request(on, requests)));
+        }
+    }
+
     fn connect(&mut self, on: usize) -> io::Result<()> {
         let stock = Peer::connect(&self.place.stock, self.wanted)?;
         let patched = Peer::connect(&self.place.patched, self.wanted).map_err(alone)?;
@@ -221,13 +273,20 @@ impl Pair {
                 patched.agreed()
             )));
         }
-        (self.stock[on], self.patched[on]) = (stock, patched);
+        let watched = |peer: Peer| peer.watched(self.witness.clone());
+        (self.stock[on], self.patched[on]) = (watched(stock), watched(patched));
         for sql in self.place.session.clone() {
-            drop(self.both(on, [&What::Query(sql)].into_iter()));
+            self.begin_with(on, &What::Query(sql))?;
         }
         let name = self.place.database.clone();
-        drop(self.both(on, [&What::Database(name)].into_iter()));
-        Ok(())
+        self.begin_with(on, &What::Database(name))
+    }
+
+    /// Ask what no answer is compared of; it must be read all the same, or the next request gets it.
+    fn begin_with(&mut self, on: usize, what: &What) -> io::Result<()> {
+        let (stock, patched) = self.both(on, [what].into_iter());
+        stock?;
+        patched.map_err(alone)
     }
 }
 
@@ -250,16 +309,27 @@ enum Ending {
 impl Ending {
     fn of(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Silence,
+            _ if is_silence(error) => Self::Silence,
             io::ErrorKind::InvalidData => Self::Broken,
             _ => Self::Lost,
         }
     }
 }
 
+/// The error of a connection; silence has a text that speaks of another thing.
+fn plainly(error: &io::Error) -> String {
+    match is_silence(error) {
+        true => "no answer".to_owned(),
+        false => error.to_string(),
+    }
+}
+
 /// Of no kind that tells that neither server answers.
 fn alone(error: io::Error) -> io::Error {
-    io::Error::other(format!("the patched server alone fails: {error}"))
+    io::Error::other(format!(
+        "the patched server alone fails: {}",
+        plainly(&error)
+    ))
 }
 
 impl Pair {
@@ -268,19 +338,19 @@ impl Pair {
         self.texts = Default::default();
         self.leave();
         let (place, name) = (&self.place, self.place.database.clone());
+        let watched = |peer: Peer| peer.watched(self.witness.clone());
         for _ in 0..CONNECTIONS {
-            self.stock.push(Peer::connect(&place.stock, wanted)?);
+            let stock = Peer::connect(&place.stock, wanted)?;
+            self.stock.push(watched(stock));
             let patched = Peer::connect(&place.patched, wanted).map_err(alone)?;
-            self.patched.push(patched);
+            self.patched.push(watched(patched));
         }
         for sql in [
             "SET lock_wait_timeout=20".to_owned(),
             format!("DROP DATABASE IF EXISTS {name}"),
             format!("CREATE DATABASE {name}"),
         ] {
-            let (stock, patched) = self.both(0, [&What::Query(sql.clone())].into_iter());
-            stock?;
-            patched.map_err(alone)?;
+            self.begin_with(0, &What::Query(sql.clone()))?;
             let (stock, patched) = (self.answers.0.error, self.answers.1.error);
             if stock != patched {
                 let what = format!("{sql}: error {patched} in place of {stock}");
@@ -355,6 +425,21 @@ mod tests {
         assert!(found.is_some_and(|what| what.starts_with("stock's connection is lost")));
         let error = asked(|| Says::Nothing, || Says::Nothing).expect_err("neither answers");
         assert!(is_hang(&error));
+    }
+
+    #[test]
+    fn a_session_that_cannot_begin_ends_the_run_and_leaves_no_answer_to_the_next_request() {
+        let patched = |sql: &str| match sql.contains("timestamp") {
+            true => Says::Nothing,
+            false => Says::Fine,
+        };
+        let fakes = Fakes::new(|_| Says::Fine, patched);
+        let place = Place {
+            session: vec!["SET timestamp=1".to_owned()],
+            ..fakes.place.clone()
+        };
+        let error = Pair::new(place).fresh().expect_err("it is not answered");
+        assert!(error.to_string().contains("alone fails: no answer"));
     }
 
     #[test]

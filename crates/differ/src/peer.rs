@@ -1,15 +1,18 @@
 //! One connection to one server: requests out, raw packets in.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Result, Write};
+use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use crate::answer::{Answer, Kind};
 use crate::packet::{broken, eof_status, is_mariadb, lenenc, offered, ok_status, relabel};
 use crate::request::{Expect, Prepared, Slots};
+use crate::silence::{Came, Waited};
 use crate::step::What;
+use crate::witness::Witness;
 
 /// Capabilities of MySQL's protocol that a client may agree on.
 pub mod capability {
@@ -32,8 +35,10 @@ use capability::{DEPRECATE_EOF, OPTIONAL_METADATA};
 
 const MORE_RESULTS: u16 = 0x08;
 const CURSOR_EXISTS: u16 = 0x40;
-/// A statement that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 20 });
+/// An answer that takes longer is late.
+pub const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 20 });
+/// How much longer it is waited for where there is a witness.
+const LATE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 60 });
 /// After what may be the last packet.
 const SILENCE: Duration = Duration::from_millis(300);
 /// Of an OK packet without a message.
@@ -52,6 +57,12 @@ pub struct Peer {
     slots: Slots,
     /// What answers the requests that were not answered yet.
     due: VecDeque<Expect>,
+    patience: Duration,
+    /// Is called when an answer is late.
+    witness: Option<Rc<Witness>>,
+    /// When the last requests were sent, and whether their answers came.
+    sent: Instant,
+    came: Came,
 }
 
 impl Peer {
@@ -60,8 +71,16 @@ impl Peer {
     /// # Errors
     /// No server, or one that refuses.
     pub fn connect(socket: &Path, wanted: u32) -> Result<Self> {
+        Self::impatient(socket, wanted, PATIENCE)
+    }
+
+    /// As [`Self::connect`], of a client that waits so long for an answer.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn impatient(socket: &Path, wanted: u32, patience: Duration) -> Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(patience))?;
         let mut peer = Self {
             stream,
             input: Vec::with_capacity(1 << 16),
@@ -71,6 +90,10 @@ impl Peer {
             agreed: 0,
             slots: Slots::default(),
             due: VecDeque::new(),
+            patience,
+            witness: None,
+            sent: Instant::now(),
+            came: Came::InTime,
         };
         let mut greeting = Vec::new();
         peer.packet(&mut greeting)?;
@@ -100,6 +123,22 @@ impl Peer {
         }
     }
 
+    /// From now on an answer that is late is waited for longer, and this witness is called.
+    #[must_use]
+    pub fn watched(mut self, by: Option<Rc<Witness>>) -> Self {
+        self.witness = by;
+        self
+    }
+
+    /// How long the last answers took, and whether they came.
+    #[must_use]
+    pub fn waited(&self) -> Waited {
+        Waited {
+            came: self.came,
+            seconds: self.sent.elapsed().as_secs_f64(),
+        }
+    }
+
     /// What was agreed on.
     #[must_use]
     pub fn agreed(&self) -> u32 {
@@ -124,6 +163,7 @@ impl Peer {
         requests: impl IntoIterator<Item = &'a What>,
         first_bytes: usize,
     ) -> Result<()> {
+        (self.sent, self.came) = (Instant::now(), Came::InTime);
         self.due.clear();
         self.out.clear();
         for what in requests {
@@ -140,7 +180,7 @@ impl Peer {
     /// Read the whole answers to all that was sent.
     ///
     /// # Errors
-    /// A lost connection, or a server that does not answer in 20 seconds.
+    /// A lost connection, or a server that does not answer in [`PATIENCE`]; where it is watched, not while it is waited for longer.
     pub fn receive(&mut self, answer: &mut Answer) -> Result<()> {
         answer.clear();
         while let Some(expect) = self.due.pop_front() {
@@ -276,11 +316,11 @@ impl Peer {
         self.stream.set_read_timeout(Some(SILENCE))?;
         let mut read = Ok(());
         while read.is_ok() && self.input.len() - self.at < 4 {
-            read = self.fill();
+            read = self.read();
         }
-        self.stream.set_read_timeout(Some(PATIENCE))?;
+        self.stream.set_read_timeout(Some(self.patience))?;
         match read {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(error) if is_silence(&error) => Ok(true),
             other => other.map(|()| self.input[self.at + 3] != number.wrapping_add(1)),
         }
     }
@@ -344,6 +384,31 @@ impl Peer {
     }
 
     fn fill(&mut self) -> Result<()> {
+        let read = self.read();
+        match &self.witness {
+            Some(witness) if read.as_ref().is_err_and(is_silence) => {
+                witness.call();
+                self.wait_longer()
+            }
+            _ => read,
+        }
+    }
+
+    fn wait_longer(&mut self) -> Result<()> {
+        let left = (self.patience + LATE).saturating_sub(self.sent.elapsed());
+        // A timeout of nothing would be none.
+        let left = left.max(Duration::from_millis(1));
+        self.stream.set_read_timeout(Some(left))?;
+        let read = self.read();
+        self.stream.set_read_timeout(Some(self.patience))?;
+        self.came = match &read {
+            Err(error) if is_silence(error) => Came::Never,
+            _ => Came::Late,
+        };
+        read
+    }
+
+    fn read(&mut self) -> Result<()> {
         if self.at == self.input.len() {
             self.input.clear();
             self.at = 0;
@@ -371,6 +436,12 @@ impl Peer {
         frame(number, payload, &mut whole);
         self.stream.write_all(&whole)
     }
+}
+
+/// Whether this says that nothing came in time.
+#[must_use]
+pub fn is_silence(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }
 
 /// A payload as packets, the first of which has this number.

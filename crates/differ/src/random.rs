@@ -11,8 +11,9 @@ use crate::compare::{self, Rule};
 use crate::generate;
 use crate::lockstep::{LOST, Pair, Place, Servers, has_warnings};
 use crate::minimise::minimise_after;
-use crate::peer::{Peer, capability};
-use crate::report::{Difference, Report};
+use crate::peer::{Peer, capability, is_silence};
+use crate::report::{Difference, Report, Verdict};
+use crate::silence::Silence;
 use crate::step::{CONNECTIONS, Step, What};
 
 /// What clients agree on; an episode takes one after the other.
@@ -100,9 +101,11 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
                         }
                         Err(error) if is_hang(&error) => {
                             pair.leave_database();
+                            let seed = extent.seed.wrapping_add(number);
+                            let hang = hang(&mut pair, &error, seed, &[]);
                             if let Ok(mut all) = all.lock() {
-                                let seed = extent.seed.wrapping_add(number);
-                                all.differences.push(hang(&error, seed, &[]));
+                                all.differences.push(hang);
+                                all.differences.extend(late(&mut pair, seed));
                             }
                         }
                         Err(error) => {
@@ -145,22 +148,27 @@ pub fn run(place: &Place, extent: Extent, say: &(dyn Fn(&str) + Sync)) -> io::Re
 
 /// Neither server answers, in a step or while an episode begins.
 pub(crate) fn is_hang(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-    )
+    is_silence(error)
 }
 
 /// Stock hangs, too: nothing follows for the patches.
-pub(crate) fn hang(error: &io::Error, seed: u64, steps: &[Step]) -> Difference {
+pub(crate) fn hang(pair: &mut Pair, error: &io::Error, seed: u64, steps: &[Step]) -> Difference {
     Difference {
         what: error.to_string(),
         statement: steps.last().map_or(String::new(), Step::shown),
-        script: String::new(),
         steps: steps.to_vec(),
-        steady: false,
         seed,
+        silence: pair.unanswered(),
+        verdict: Verdict::Hang,
+        ..Difference::default()
     }
+}
+
+/// Answers that came late in whichever run of the steps. What was never answered is told by what ended the run.
+pub(crate) fn late(pair: &mut Pair, seed: u64) -> impl Iterator<Item = Difference> {
+    let all = pair.silences.drain(..);
+    all.filter(Silence::is_slow)
+        .map(move |each| Difference::late(each, seed))
 }
 
 /// One episode.
@@ -218,9 +226,10 @@ pub fn run_steps(
     for (at, step) in steps.iter().enumerate() {
         let differs = match pair.step(step) {
             Err(error) if is_hang(&error) => {
-                report.differences.push(hang(&error, seed, &steps[..=at]));
+                let hang = hang(pair, &error, seed, &steps[..=at]);
+                report.differences.push(hang);
                 pair.leave_database();
-                return Ok(report);
+                break;
             }
             other => other?,
         };
@@ -238,23 +247,22 @@ pub fn run_steps(
     }
     report.allowed = pair.allowed - allowed;
     if let Some((at, what)) = found {
-        report.differences.push(explain(
-            pair,
-            place,
-            past,
-            &steps[..=at],
-            what,
-            seed,
-            trials_max,
-        )?);
+        let silence = pair.unanswered();
+        let explained = explain(pair, place, past, &steps[..=at], what, seed, trials_max)?;
+        report.differences.push(Difference {
+            silence,
+            ..explained
+        });
     }
     report.differences.extend(lost_besides(pair, &report, seed));
+    report.differences.extend(late(pair, seed));
     Ok(report)
 }
 
 /// A connection that the patched server lost in some run of the steps, where no difference of the report is such a loss.
 pub(crate) fn lost_besides(pair: &mut Pair, report: &Report, seed: u64) -> Option<Difference> {
     let (what, statement) = pair.lost.take()?;
+    let silence = pair.unanswered().filter(|each| each.statement == statement);
     let is_told = report
         .differences
         .iter()
@@ -262,10 +270,9 @@ pub(crate) fn lost_besides(pair: &mut Pair, report: &Report, seed: u64) -> Optio
     (!is_told).then(|| Difference {
         what,
         statement,
-        script: String::new(),
-        steps: Vec::new(),
-        steady: false,
         seed,
+        silence,
+        ..Difference::default()
     })
 }
 
@@ -281,8 +288,8 @@ pub(crate) fn explain(
     let statement = steps.last().map_or(String::new(), Step::shown);
     let again = begun(steps.to_vec(), place.wanted);
     let smaller = match minimise_after(pair, past, &again, trials_max) {
-        // A patched server that is gone or hangs must not take its difference along.
-        Err(error) if is_hang(&error) || what.contains(LOST) => {
+        // A patched server that is gone or hangs, by now or after a replay, must not take its difference along.
+        Err(error) if is_hang(&error) || pair.lost.is_some() => {
             pair.leave_database();
             None
         }
@@ -292,15 +299,18 @@ pub(crate) fn explain(
         return Ok(Difference {
             what,
             statement,
-            script: String::new(),
             steps: steps.to_vec(),
-            steady: false,
             seed,
+            ..Difference::default()
         });
     };
     // Its open transaction would keep stock's own runs from making the database anew.
     pair.leave();
-    let steady = match stock_is_steady(place, &left) {
+    let place = Place {
+        database: pair.database().to_owned(),
+        ..place.clone()
+    };
+    let steady = match stock_is_steady(&place, &left) {
         Err(error) if is_hang(&error) => false,
         other => other?,
     };
@@ -312,6 +322,7 @@ pub(crate) fn explain(
         steps: left,
         steady,
         seed,
+        ..Difference::default()
     })
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::compare::RULES;
 use crate::lockstep::LOST;
+use crate::silence::Silence;
 use crate::step::Step;
 
 /// The layout of the JSON.
@@ -22,8 +23,23 @@ pub struct Count {
     pub rows: u64,
 }
 
-/// Two answers that are not equal.
-#[derive(Debug, Clone, Serialize)]
+/// What follows from a difference.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is the patched server's.
+    Wrong,
+    /// It did not come again, or stock has it with itself.
+    #[default]
+    Unsteady,
+    /// Stock does not answer.
+    Hang,
+    /// A server answered late.
+    Slow,
+}
+
+/// Two answers that are not equal, or one that did not come in time.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Difference {
     /// What differs.
     pub what: String,
@@ -37,6 +53,37 @@ pub struct Difference {
     pub steady: bool,
     /// The seed of the episode.
     pub seed: u64,
+    /// Of a request that was not answered in time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silence: Option<Silence>,
+    /// As [`Report::judge`] says it.
+    pub verdict: Verdict,
+}
+
+impl Difference {
+    /// An answer that was late.
+    #[must_use]
+    pub fn late(silence: Silence, seed: u64) -> Self {
+        Self {
+            what: silence.shown(),
+            statement: silence.statement.clone(),
+            seed,
+            silence: Some(silence),
+            ..Self::default()
+        }
+    }
+
+    /// Beside all differences of the run, this one among them.
+    fn judged(&self, all: &[Self]) -> Verdict {
+        let silences = || all.iter().filter_map(|each| each.silence.as_ref());
+        match &self.silence {
+            _ if self.steady || self.what.contains(LOST) => Verdict::Wrong,
+            Some(silence) if silence.is_of_patched_alone(silences()) => Verdict::Wrong,
+            Some(silence) if silence.is_slow() => Verdict::Slow,
+            Some(_) => Verdict::Hang,
+            None => self.verdict,
+        }
+    }
 }
 
 /// The result.
@@ -81,14 +128,26 @@ impl Report {
         self.differences.iter().filter(|each| each.steady).count()
     }
 
-    /// How many of them count: those, and connections that the patched server alone lost.
+    /// How many of them count: those, connections that the patched server alone lost, and answers that came late from it alone.
     #[must_use]
     pub fn counted(&self) -> usize {
-        let counts = |each: &&Difference| each.steady || each.what.contains(LOST);
-        self.differences.iter().filter(counts).count()
+        let all = &self.differences;
+        all.iter()
+            .filter(|each| each.judged(all) == Verdict::Wrong)
+            .count()
     }
 
-    /// Add what another has.
+    /// Note what follows from each difference, when there are all of them: an answer that was late on one connection is judged by
+    /// what was silent on the others.
+    pub fn judge(&mut self) {
+        let all = &self.differences;
+        let verdicts: Vec<Verdict> = all.iter().map(|each| each.judged(all)).collect();
+        for (each, verdict) in self.differences.iter_mut().zip(verdicts) {
+            each.verdict = verdict;
+        }
+    }
+
+    /// Add what another has, and judge.
     pub fn add(&mut self, other: Self) {
         self.statements += other.statements;
         self.allowed += other.allowed;
@@ -99,5 +158,60 @@ impl Report {
             all.errors += count.errors;
             all.rows += count.rows;
         }
+        self.judge();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::silence::{Came, Waited};
+
+    fn late(stock: (Came, f64), patched: (Came, f64)) -> Difference {
+        let waited = |(came, seconds)| Waited { came, seconds };
+        let silence = Silence {
+            statement: "SELECT 1;".to_owned(),
+            sent_s: 100.0,
+            stock: waited(stock),
+            patched: waited(patched),
+            evidence: Vec::new(),
+        };
+        Difference::late(silence, 7)
+    }
+
+    fn judged(differences: Vec<Difference>) -> (Vec<Verdict>, usize) {
+        let mut all = Report::new("random", 1);
+        for each in differences {
+            let mut one = Report::new("random", 1);
+            one.differences.push(each);
+            all.add(one);
+        }
+        let verdicts = all.differences.iter().map(|each| each.verdict);
+        (verdicts.collect(), all.counted())
+    }
+
+    #[test]
+    fn what_is_late_is_judged_by_what_was_silent_elsewhere() {
+        use Verdict::{Hang, Slow, Unsteady, Wrong};
+        let alone = || late((Came::InTime, 0.1), (Came::Late, 30.0));
+        let both = || late((Came::Late, 30.0), (Came::Late, 30.0));
+        let neither = || late((Came::Never, 80.0), (Came::Never, 99.0));
+        assert_eq!(judged(vec![alone()]), (vec![Wrong], 1));
+        assert_eq!(judged(vec![both()]), (vec![Slow], 0));
+        assert_eq!(judged(vec![alone(), both()]), (vec![Slow, Slow], 0));
+        assert_eq!(judged(vec![alone(), neither()]), (vec![Slow, Hang], 0));
+        // That it never answered counts whatever stock did elsewhere.
+        let never = Difference {
+            what: format!("{LOST}: no answer"),
+            ..late((Came::InTime, 0.1), (Came::Never, 80.0))
+        };
+        assert_eq!(judged(vec![never, neither()]), (vec![Wrong, Hang], 1));
+        let hung_up = Difference {
+            what: format!("SHOW WARNINGS after it: {LOST}: Broken pipe"),
+            ..Difference::default()
+        };
+        assert_eq!(judged(vec![hung_up]), (vec![Wrong], 1));
+        let by_itself = Difference::default();
+        assert_eq!(judged(vec![by_itself, both()]), (vec![Unsteady, Slow], 0));
     }
 }

@@ -19,7 +19,7 @@ use wire::{Cell, Fetch, RowSink, ServerUrl};
 use crate::compare::{Rule, compared};
 use crate::lockstep::{Pair, Place, Servers};
 use crate::minimise::TRIALS_MAX;
-use crate::random::{CLIENTS, explain, hang, is_hang, lost_besides};
+use crate::random::{CLIENTS, explain, hang, is_hang, late, lost_besides};
 use crate::report::{Difference, Report};
 use crate::step::{Step, What};
 
@@ -199,18 +199,19 @@ fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
         // The patched server is gone, or hangs, and that is what is wrong with it.
         Err(_) if pair.lost.is_some() => BTreeSet::new(),
         Err(error) if is_hang(&error) => {
-            report.differences.push(hang(&error, 0, &[]));
+            let hang = hang(&mut pair, &error, 0, &[]);
+            report.differences.push(hang);
+            report.differences.extend(late(&mut pair, 0));
             return Ok(report);
         }
         other => other?,
     };
+    let silence = pair.unanswered();
     let found = |at: usize, what: &str, steady: bool| Difference {
         what: what.to_owned(),
         statement: asked(steps, at),
-        script: String::new(),
-        steps: Vec::new(),
         steady,
-        seed: 0,
+        ..Difference::default()
     };
     // One of each kind: what follows may follow from it. A connection that is lost counts, though it is not lost again.
     let unsteady = || differ.iter().filter(|(at, _)| !left.contains(at));
@@ -237,6 +238,11 @@ fn one(place: &Place, steps: &[Step], scripts: bool) -> io::Result<Report> {
     report
         .differences
         .extend(lost_besides(&mut pair, &report, 0));
+    let mut lost = report.differences.iter_mut();
+    if let Some(lost) = lost.find(|each| each.what.contains(HUNG_UP)) {
+        lost.silence = silence.or(lost.silence.take());
+    }
+    report.differences.extend(late(&mut pair, 0));
     Ok(report)
 }
 

@@ -19,10 +19,20 @@ pub fn numbers(list: &str) -> Vec<usize> {
 /// /proc cannot be read.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let status = fs::read_to_string("/proc/self/status")?;
+    let online = fs::read_to_string("/sys/devices/system/cpu/online");
+    Ok(allowed_of(&status, online.ok().as_deref()))
+}
+
+/// Of those that the kernel allows, the ones that are `online`: a machine that could get more CPUs allows these, too.
+fn allowed_of(status: &str, online: Option<&str>) -> Vec<usize> {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    Ok(numbers(list.unwrap_or_default()))
+    let mut allowed = numbers(list.unwrap_or_default());
+    if let Some(online) = online.map(numbers) {
+        allowed.retain(|cpu| online.contains(cpu));
+    }
+    allowed
 }
 
 /// Two of these CPUs on different cores, of one core if there is no other, none when there is one CPU only. `system` is
@@ -68,6 +78,13 @@ mod tests {
         assert_eq!(numbers("0-2,7\n"), [0, 1, 2, 7]);
         assert_eq!(numbers(" 3 "), [3]);
         assert_eq!(numbers(""), [0_usize; 0]);
+    }
+
+    #[test]
+    fn cpus_that_the_machine_has_not_are_not_allowed() {
+        let status = "Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t1-127\n";
+        assert_eq!(allowed_of(status, Some("0-3\n")), [1, 2, 3]);
+        assert_eq!(allowed_of(status, None).len(), 127);
     }
 
     #[test]

@@ -171,6 +171,10 @@ fn what_is_wrong_with_a_file_is_said() {
         "--server: ",
         "mysql://HOST:PORT",
     );
+    for only_of_a_proxy in [&["--share-identity"][..], &["--drain-seconds", "1"]] {
+        let both = [&pcap[..], only_of_a_proxy].concat();
+        refused(&both, 2, "cannot be used with", "--pcap");
+    }
     refused(&[], 2, "required", "--listen");
 }
 

@@ -150,3 +150,11 @@ pub struct Ending {
     /// Why writing ended before the capture did, in words. The writer puts its own reason in its place.
     pub stopped: Option<String>,
 }
+
+impl Ending {
+    /// Whether nothing was lost while the trace was written.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.stopped.is_none() && self.lost == 0
+    }
+}

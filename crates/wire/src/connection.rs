@@ -216,7 +216,8 @@ pub trait Connection: Send {
         Err(Error::Unsupported("a ping".to_owned()))
     }
 
-    /// Make the session as it was after its login (COM_RESET_CONNECTION): what was open is rolled back, what was prepared is gone.
+    /// Make the session as it was after its login (COM_RESET_CONNECTION, DISCARD ALL): what was prepared is gone. MySQL rolls back what
+    /// is open, `PostgreSQL` refuses it there.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where the protocol has none; any other.

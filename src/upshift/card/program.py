@@ -20,7 +20,8 @@ def measure_card(shell: Shell, program: Path, folder: Path, seconds: float) -> C
 
     Raises UsageError or UpshiftError with the program's own message and hint, UpshiftError when it does not end.
     """
-    command = Command((str(program), "--folder", str(folder), "--seconds", f"{seconds:g}"))
+    # The card names its folder to those who read it elsewhere: `check` asks which file system that is.
+    command = Command((str(program), "--folder", str(folder.resolve()), "--seconds", f"{seconds:g}"))
     # A disk that takes seconds for a write is what makes it last longer.
     done = shell.run(command, check=False, timeout_s=5 * min(MOST_S, seconds) + 60)
     if done.returncode != 0:

@@ -46,9 +46,15 @@ class Address(Value):
 
 
 def find_address(
-    server: str | None, defaults_file: Path | None, login_path: str | None, environment: Mapping[str, str] = os.environ
+    server: str | None,
+    defaults_file: Path | None,
+    login_path: str | None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    option: str = "--server",
 ) -> Address:
     """From what the command line says. Later wins: option files, login path, URL; the password never comes from the last.
+    ``option`` gave the URL.
 
     Raises UsageError for what cannot be an address, MissingTool when a login path cannot be read.
     """
@@ -63,7 +69,7 @@ def find_address(
     if login_path:
         found |= _of_login_path(login_path, environment)
     if server:
-        found |= _of_url(server)
+        found |= _of_url(server, option)
     found.setdefault("password", environment.get(PASSWORD, ""))
     if not found.get("host") and not found.get("socket"):
         raise UsageError("no server is named", f"--server takes its address, {_EXAMPLE}")
@@ -77,24 +83,24 @@ def find_address(
     )
 
 
-def _of_url(server: str) -> dict[str, str]:
+def _of_url(server: str, option: str) -> dict[str, str]:
     try:
         parts = urlsplit(server)
         port = parts.port
     except ValueError as error:
-        raise UsageError("--server is not an address: its host or port is malformed", _EXAMPLE) from error
+        raise UsageError(f"{option} is not an address: its host or port is malformed", _EXAMPLE) from error
     if parts.scheme in _POSTGRES:
         raise UsageError("check supports MySQL and MariaDB, not PostgreSQL", "name a MySQL or MariaDB server, mysql://...")
     if parts.scheme not in ("mysql", "mariadb"):
-        raise UsageError("--server is not the address of a MySQL or MariaDB server", _EXAMPLE)
+        raise UsageError(f"{option} is not the address of a MySQL or MariaDB server", _EXAMPLE)
     options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if parts.password is not None or "password" in options:
         raise UsageError(
-            "--server holds a password, which every user of this machine could read in the list of processes",
+            f"{option} holds a password, which every user of this machine could read in the list of processes",
             f"put it into an option file (--defaults-file), a login path (--login-path) or the variable {PASSWORD}",
         )
     if unknown := options.keys() - {"socket", "tls-ca"}:
-        raise UsageError(f"--server has an unknown option: {', '.join(sorted(unknown))}", "the options are socket and tls-ca")
+        raise UsageError(f"{option} has an unknown option: {', '.join(sorted(unknown))}", "the options are socket and tls-ca")
     named = {
         "user": unquote(parts.username or ""),
         "host": parts.hostname or "",

@@ -16,6 +16,7 @@ from upshift.card.model import Card
 from upshift.check import host as machine
 from upshift.check import questions
 from upshift.check.model import (
+    BY_SET,
     Column,
     Facts,
     Family,
@@ -150,7 +151,7 @@ def _origins(session: Session, family: Family) -> dict[str, str]:
         rows = session.ask(asked)
     except pymysql.MySQLError:
         return {}
-    words = {"COMMAND_LINE": "the command line", "COMMAND-LINE": "the command line", "DYNAMIC": "a SET", "SQL": "a SET"}
+    words = {"COMMAND_LINE": "the command line", "COMMAND-LINE": "the command line", "DYNAMIC": BY_SET, "SQL": BY_SET}
     return {name: path or words.get(source, source.lower()) for name, source, path in rows}
 
 

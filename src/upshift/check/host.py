@@ -57,7 +57,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         swapped_bytes=own.get("VmSwap", 0),
         swap_bytes=memory.get("SwapTotal", 0),
         others_bytes=max(0, total - memory.get("MemAvailable", total) - resident),
-        cpus=min([float(_cpus(process)), *(quota for each in groups if (quota := control_groups.quota_cpus(each)))]),
+        cpus=min([float(_cpus(process, root)), *(quota for each in groups if (quota := control_groups.quota_cpus(each)))]),
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
         swappiness=int(_read(root / "proc/sys/vm/swappiness") or 60),
         huge_pages=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
@@ -65,6 +65,7 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         disk=_disk(process, datadir, root),
         thread_pool=plugins is not None and (plugins / "thread_pool.so").is_file(),
         program=_program(process),
+        unit=_unit(process),
         text=text_of(pid, root),
     )
 
@@ -78,9 +79,16 @@ def _read(file: Path) -> str:
 
 def _program(process: Path) -> str:
     try:
-        return str((process / "exe").readlink())
+        # The kernel's mark where an upgrade has replaced the file.
+        return str((process / "exe").readlink()).removesuffix(" (deleted)")
     except OSError:
         return ""
+
+
+def _unit(process: Path) -> str:
+    """systemd gives each of its services a control group with the unit's name."""
+    found = re.search(r"^\d+:[^:]*:/system\.slice/(?:[^/\n]+\.slice/)*([^/\n]+\.service)$", _read(process / "cgroup"), re.M)
+    return found[1] if found else ""
 
 
 def _shares_network(process: Path, root: Path) -> bool:
@@ -96,12 +104,19 @@ def _fields(file: Path) -> dict[str, int]:
     return {name: int(value) * 1024 for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", _read(file), re.M)}
 
 
-def _cpus(process: Path) -> int:
-    allowed = re.search(r"^Cpus_allowed_list:\s+(\S+)$", _read(process / "status"), re.M)
-    if not allowed:
+def _cpus(process: Path, root: Path) -> int:
+    """Those that it may run on. The kernel also allows CPUs that a machine could have and has not: VMware's guests list 128."""
+    listed = re.search(r"^Cpus_allowed_list:\s+(\S+)$", _read(process / "status"), re.M)
+    if not listed:
         return os.cpu_count() or 1
-    ends = [part.split("-") for part in allowed[1].split(",")]
-    return sum(int(last[-1]) - int(last[0]) + 1 for last in ends)
+    allowed, online = _numbers(listed[1]), _numbers(_read(root / "sys/devices/system/cpu/online").strip())
+    return len(allowed & online or allowed)
+
+
+def _numbers(text: str) -> set[int]:
+    """``0-2,8`` as numbers."""
+    ends = [part.split("-") for part in text.split(",") if part]
+    return {number for each in ends for number in range(int(each[0]), int(each[-1]) + 1)}
 
 
 def _chosen(text: str) -> str:

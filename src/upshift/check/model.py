@@ -33,6 +33,8 @@ Section = Literal[
 Severity = Literal["error", "warning", "note"]
 """error: data or the service is at risk; warning: it costs speed or will; note: worth knowing."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+BY_SET = "a SET"
+"""Where a value comes from that a statement set: a restart may undo it."""
 Cause = Literal[
     "memory",
     "durability",
@@ -184,6 +186,8 @@ class Host(Value):
     """None: this user may not look at the server's memory."""
     program: str = ""
     """The file that the process executes; empty where that cannot be seen."""
+    unit: str = ""
+    """The system's unit that started it, such as ``mysqld.service``; empty where none did."""
 
 
 class Facts(Value):
@@ -197,7 +201,7 @@ class Facts(Value):
     status: Mapping[str, str]
     """Global status, names in lower case."""
     origins: Mapping[str, str] = {}
-    """Where a variable's value comes from: a file, ``command line``, ``SET``; those not named have their default."""
+    """Where a variable's value comes from: a file, ``the command line``, ``BY_SET``; those not named have their default."""
     threads_running: tuple[int, ...] = ()
     """Several looks, some tenths of a second apart, without the thread that looks."""
     tables: tuple[Table, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import sys
 from typing import Annotated, Any
@@ -39,14 +40,21 @@ class _Group(TyperGroup):
 
 
 class _Command(TyperCommand):
-    """Refuses an option that takes one value and has two: the last one would win without a word."""
+    """Refuses an option that takes one value and has two, of which the last would win without a word, and an amount without
+    end: most have no upper limit that it would be beyond.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _values, _rest, order = self.make_parser(ctx).parse_args(args=list(args))
         for each in order:
             if isinstance(each, TyperOption) and not (each.multiple or each.is_flag) and order.count(each) > 1:
                 ctx.fail(f"{each.opts[0]} is given twice, and takes one value")
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        for each in order:
+            value = ctx.params.get(each.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                ctx.fail(f"{each.opts[0]} takes a finite number, not {value}")
+        return rest
 
 
 def _refuse_repeats(of: typer.Typer) -> None:
@@ -144,7 +152,9 @@ def _run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         hint = f"`{context.command_path} --help` says what it takes" if context else ""
-        return _failed(error.format_message().rstrip("."), hint, error.exit_code)
+        message = error.format_message().rstrip(".")
+        # A group of commands that is named alone has shown its help, and says no more.
+        return _failed(message, hint, error.exit_code) if message else error.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -173,10 +183,14 @@ def _failed(message: str, hint: str, code: int) -> int:
 
 
 def _way_on(arguments: list[str]) -> list[str]:
-    """How to go on where a command stopped; empty for those that begin again."""
-    verb = next((each for each in arguments if not each.startswith("-")), "")
-    if verb == "optimize":
-        return ["`upshift optimize --resume last` goes on where this run stopped"]
-    if verb == "study":
-        return ["the same command with --resume last goes on where this study stopped"]
+    """How to go on where a command stopped; empty for those that begin again, and for a run that was not begun: the last one
+    would be another.
+    """
+    from upshift.cli.session import opened
+
+    verb, run = next((each for each in arguments if not each.startswith("-")), ""), opened()
+    if verb == "optimize" and run:
+        return [f"`upshift optimize --resume {run}` goes on where this run stopped"]
+    if verb == "study" and run:
+        return [f"the same command with --resume {run} goes on where this study stopped"]
     return ["the same command again goes on after the last stage that it finished"] if verb in ("build", "train") else []

@@ -128,7 +128,7 @@ def optimize(
     from upshift.cli.amounts import parse_budget, parse_patches, parse_until
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
-    from upshift.cli.resume import held_by, options_of, typed
+    from upshift.cli.resume import held_by, held_by_same, options_of, typed
     from upshift.cli.session import locked, session
     from upshift.options import Options
     from upshift.plan import prepare, refuse_pointless
@@ -182,7 +182,7 @@ def optimize(
     announced = len(stages) - 1 + (options.baseline is not None)
     kept = options.model_dump(mode="json")
     with locked():
-        held = held_by(resume, "optimize") if resume else ()
+        held = held_by(resume, "optimize") if resume else held_by_same("optimize", kept)
         work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
         with session("optimize", kept, stages=announced, jobs=options.jobs, resume=resume) as at_work:
             result: Result = pipeline.optimize(at_work.lab, work)

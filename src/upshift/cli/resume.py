@@ -1,15 +1,17 @@
-"""`--resume`: the options of the run that it goes on with, and no others."""
+"""`--resume`: the options of the run that it goes on with, and no others; and what earlier runs have filled."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from upshift.errors import UsageError
 from upshift.options import Options
 from upshift.paths import cache_dir
-from upshift.run.directory import RunDirectory
+from upshift.run.directory import RunDirectory, all_runs
 from upshift.values import checked
 
 _FIELDS = {
@@ -40,6 +42,8 @@ _FIELDS = {
     "service": "service",
 }
 """What decides a run's result: parameters of `optimize` with their names in Options."""
+_BUILDING = ("source", "level", "toolchain", "scope", "recipe", "patches", "workloads", "held_out", "train_s", "sample_s")
+"""Of them those that decide what is built and trained, and on what data."""
 
 
 def typed(context: typer.Context) -> tuple[str, ...]:
@@ -50,9 +54,27 @@ def typed(context: typer.Context) -> tuple[str, ...]:
 
 def held_by(resume: str, verb: str) -> tuple[Path, ...]:
     """The folders that a run of this command has filled so far."""
-    run, cache = RunDirectory.open(resume, (verb,)), cache_dir()
+    run = RunDirectory.open(resume, (verb,))
+    return (*_held(run), run.path)
+
+
+def held_by_same(verb: str, options: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Those that the newest run of this command that built the same has filled: the command goes on with them, or takes them as
+    they are. None without such a run.
+    """
+
+    def builds(run: RunDirectory) -> bool:
+        return all(run.manifest.options.get(name) == options[name] for name in _BUILDING)
+
+    runs = (run for run in all_runs() if run.manifest.verb == verb and builds(run))
+    run = next((each for each in runs if each.uses()), None)
+    return _held(run) if run else ()
+
+
+def _held(run: RunDirectory) -> tuple[Path, ...]:
+    cache = cache_dir()
     stages = (cache / "stages" / name for name in run.uses())
-    return tuple(each for each in (*stages, cache / "sources", run.path) if each.is_dir())
+    return tuple(each for each in (*stages, cache / "sources") if each.is_dir())
 
 
 def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:

@@ -20,6 +20,13 @@ from upshift.server.kinds import default_kind
 from upshift.shell import SystemShell
 from upshift.stages.lab import Lab
 
+_opened = ""
+
+
+def opened() -> str:
+    """The name of the run that this process has opened; empty before that, when there is nothing to go on with."""
+    return _opened
+
 
 @dataclass(frozen=True)
 class Session:
@@ -44,9 +51,11 @@ def session(verb: str, options: dict[str, Any], *, stages: int, jobs: int, resum
     """Open (or resume) a run directory, and stop every process of ours at the end, whatever the reason; the cache is held, as
     from ``locked``.
     """
+    global _opened  # noqa: PLW0603  a process works on one run
     cache = cache_dir()
     with holding(cache):
         run = RunDirectory.open(resume, (verb,)) if resume else RunDirectory.create(verb, _manifest(options))
+        _opened = run.name
         shell = SystemShell(run.commands_log)
         progress = ConsoleProgress(stages)
         lab = Lab(

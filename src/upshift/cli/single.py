@@ -37,6 +37,7 @@ def build(
     from upshift.build.recipe import find_recipe
     from upshift.cli.amounts import parse_patches
     from upshift.cli.dry_run import show as show_plan
+    from upshift.cli.resume import held_by_same
     from upshift.cli.session import locked, session
     from upshift.options import Options
     from upshift.plan import prepare
@@ -58,9 +59,11 @@ def build(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
+    kept = options.model_dump(mode="json")
     with locked():
-        work = prepare(options, allow_install=not no_install, say=console.say)
-        with session("build", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
+        held = held_by_same("build", kept)
+        work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
+        with session("build", kept, stages=len(stages), jobs=jobs) as at_work:
             made = pipeline.build(at_work.lab, work).build
     if json:
         console.result_json(made.model_dump_json(indent=2))
@@ -84,6 +87,7 @@ def train(
     from upshift.build.recipe import find_recipe
     from upshift.cli.amounts import parse_patches
     from upshift.cli.dry_run import show as show_plan
+    from upshift.cli.resume import held_by_same
     from upshift.cli.session import locked, session
     from upshift.options import Options
     from upshift.plan import prepare
@@ -105,9 +109,11 @@ def train(
     if dry_run:
         show_plan(options, stages, as_json=json)
         return
+    kept = options.model_dump(mode="json")
     with locked():
-        work = prepare(options, allow_install=not no_install, say=console.say)
-        with session("train", options.model_dump(mode="json"), stages=len(stages), jobs=jobs) as at_work:
+        held = held_by_same("train", kept)
+        work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
+        with session("train", kept, stages=len(stages), jobs=jobs) as at_work:
             trained = pipeline.train(at_work.lab, work)
     if json:
         console.result_json(trained.gated.model_dump_json(indent=2))

@@ -74,6 +74,7 @@ def plans(
 
 
 def compare(
+    context: typer.Context,
     statements: _Statements,
     a: Annotated[str, typer.Option(metavar="URL", help="A server, such as mysql://user@host/shop, without a password.")],
     b: Annotated[str, typer.Option(metavar="URL", help="The other server; it may be of another family.")],
@@ -89,11 +90,15 @@ def compare(
 ) -> None:
     """Compare two servers, statement by statement: plans, and with --execute answers, rows examined and time."""
     from upshift import console
+    from upshift.cli.resume import typed
+    from upshift.errors import UsageError
     from upshift.stack.plans.address import read_address
     from upshift.stack.plans.comparing import compared
     from upshift.stack.plans.report import show_comparison, show_dry_run
     from upshift.stack.suspects.thresholds import read_thresholds
 
+    if "rounds" in typed(context) and not execute:
+        raise UsageError("--rounds belongs to --execute, which is missing", "without it nothing is timed")
     thresholds = read_thresholds(threshold or ())
     addresses = [read_address(url, option, defaults_file, login_path) for url, option in ((a, "--a"), (b, "--b"))]
     source = _source(statements, addresses[0], allow_install=not no_install)

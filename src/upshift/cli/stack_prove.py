@@ -90,7 +90,11 @@ def prove(
     ] = Loop.READS,
     connections: Annotated[
         str | None,
-        typer.Option("--connections", "-c", help="Client connections, separated by commas; default: the trace's, 64 at most."),
+        typer.Option(
+            "--connections",
+            "-c",
+            help="Client connections, separated by commas; default: the most that the trace had open at once, up to 64.",
+        ),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
@@ -118,7 +122,7 @@ def prove(
     from upshift.stack.examining import examined
     from upshift.stack.findings import read_findings
     from upshift.stack.proof import NotProvableError, change_of, not_provable
-    from upshift.stack.prove import experiment_of, measuring, workload_text
+    from upshift.stack.prove import experiment_of, measuring, open_at_once, workload_text
     from upshift.stack.scratch import scratch
     from upshift.stack.suspects.rules import judge
     from upshift.stack.suspects.thresholds import read_thresholds
@@ -144,21 +148,22 @@ def prove(
             console.result_json(not_provable(suspect, why).model_dump_json(indent=2))
             return
         _say_what(variants, evidence, before)
-        most = min(_MOST_CONNECTIONS, max(1, sum(each.connections for each in evidence.clients)))
+        most = min(_MOST_CONNECTIONS, open_at_once(evidence))
         how = (connections or str(most), trials, slice_seconds, until, budget)
         if dry_run:
-            options = measuring(evidence, options_of([str(trace.with_suffix(".toml"))], *how))
-            show_estimates(_estimates(options, variants, evidence, before), as_json=json)
-            return
+            options = options_of([str(trace.with_suffix(".toml"))], *how)
+            return show_estimates(_estimates(measuring(evidence, options), variants, evidence, before), as_json=json)
+        # A file of SQL may be another one once all is measured.
+        change = change_of(*variants)
         with locked(), scratch("prove-") as folder:
             replayed = _replayed(shell, programs, folder, trace, most)
             workload = folder / f"{trace.stem}.toml"
             workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop.value))
-            options = measuring(evidence, options_of([str(workload)], *how))
-            answers, result, run = _measured(options, variants, replayed, allow_install=not no_install)
+            options = options_of([str(workload)], *how)
+            answers, result, run = _measured(measuring(evidence, options), variants, replayed, allow_install=not no_install)
     finally:
         shell.close()
-    _show(finding, change_of(*variants), answers, result, run, as_json=json)
+    _show(finding, change, answers, result, run, as_json=json)
     if answers.differ:
         raise typer.Exit(DIFFER)
 

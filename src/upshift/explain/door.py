@@ -131,8 +131,16 @@ def _without_loads(arm: Variant, run: RunDirectory) -> Variant:
 
 def _as_named(workload: str, run: RunDirectory) -> str:
     """The file that a workload came from, where the run was given one."""
-    given = run.manifest.options.get("workloads", ())
-    return next((each for each in given if each.endswith(".toml") and Path(each).stem == workload), workload)
+    files = [each for each in run.manifest.options.get("workloads", ()) if each.endswith(".toml")]
+    return next((each for each in files if _name_in(each) == workload), workload)
+
+
+def _name_in(file: str) -> str:
+    """What a workload's file calls it; of a file that is gone its own name, so that it is missed by its path."""
+    try:
+        return find_workload(file).name
+    except WorkloadError:
+        return Path(file).stem
 
 
 def _files(options: tuple[str, ...]) -> list[Path]:

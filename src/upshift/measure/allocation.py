@@ -23,7 +23,7 @@ _MOST_ROUNDS = 16
 def rounds_within(plan: Plan, arms: int, loads: Sequence[Load], noise: Noise = CALM) -> int:
     """The even number of turns that narrows the interval of ``plan.until`` most within ``plan.budget_s``, or reaches it first.
 
-    With none of more than ``ROUNDS`` do the first stage's trials outlast the budget. ``noise`` is of a quiet machine; on a
+    No number above ``ROUNDS`` makes the first stage's trials outlast the budget. ``noise`` is of a quiet machine; on a
     noisier one turns spread even more than starts do.
     """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from upshift.errors import LoadFailed
 from upshift.measure.bench import Bench, Clock, LoadHandle, RunningArm
@@ -60,10 +61,12 @@ class Kept:
 class _TooShort(Exception):
     """A driver's time was over before its last turn: the machine is slower than was planned for."""
 
-    def __init__(self, late_s: float) -> None:
-        super().__init__(late_s)
+    def __init__(self, late_s: float, awaited_s: float) -> None:
+        super().__init__(late_s, awaited_s)
         self.late_s = late_s
         """What the longest turn took beyond its plan: reading counters takes seconds where hundreds of threads want the CPU."""
+        self.awaited_s = awaited_s
+        """How long a driver was waited for that had not begun, in its first turn."""
 
 
 def connect_s(connections: int) -> float:
@@ -90,12 +93,12 @@ def take_turns(
     At the end all drivers have ended, and all servers run again. A load whose driver ended too early is measured again, with
     more time. Raises LoadFailed when the load fails, ServerFailed when a server does.
     """
-    late_s = 0.0
+    late_s = awaited_s = 0.0
     for spare_s in _SPARE_S:
         try:
-            return _turns(bench, running, turns, waits, late_s, spare_s, clock=clock, sample=sample)
+            return _turns(bench, running, turns, waits, late_s, awaited_s, spare_s, clock=clock, sample=sample)
         except _TooShort as error:
-            late_s = max(late_s, error.late_s)
+            late_s, awaited_s = max(late_s, error.late_s), max(awaited_s, error.awaited_s)
     raise LoadFailed(
         f"the driver of workload '{turns.load.workload}' ended before its time, three times",
         "its command must load the server for {seconds} seconds",
@@ -108,6 +111,7 @@ def _turns(
     turns: Turns,
     waits: Sequence[float],
     late_s: float,
+    awaited_s: float,
     spare_s: float,
     *,
     clock: Clock,
@@ -115,7 +119,7 @@ def _turns(
 ) -> dict[str, Kept]:
     """Raises _TooShort when no driver runs any more."""
     kept: dict[str, Kept] = {}
-    connections, latest_s = turns.load.connections, 0.0
+    connections, latest_s, longest_s = turns.load.connections, 0.0, 0.0
     for server in running.values():
         server.pause()
     try:
@@ -126,16 +130,23 @@ def _turns(
                 running[arm.name].resume()
             began_s = clock.now_s()
             left, new = len(turns.turns) - number, (len(running) - len(kept)) // len(working)
-            seconds = load_s(waits, left, new, connections, at_once=len(working)) + left * late_s + spare_s
+            planned_s = load_s(waits, left, new, connections, at_once=len(working))
+            seconds = planned_s + left * late_s + new * awaited_s + spare_s
             connecting_s = connect_s(connections) if new else 0.0
             members = [_at_work(bench, running, arm.name, kept, turns, seconds, began_s) for arm in working]
-            planned_s = connecting_s + load_s(waits, 1, 0, at_once=len(working))
+            turn_s = connecting_s + load_s(waits, 1, 0, at_once=len(working))
+            before = [one.load.answered() for one in members] if new else []
             seen = _watch(members, (connecting_s + waits[0], *waits[1:]), clock, sample)
-            while new and not _begun(members, seen) and clock.now_s() < began_s + planned_s + _FIRST_S:
+            watched_s = clock.now_s()
+            begun = not new or _rising(members, before, _queries(seen, 0), _queries(seen, 1))
+            while not begun and (
+                (begun := _rising(members, _queries(seen, 0), _queries(seen, -1)))
+                or clock.now_s() < began_s + turn_s + _FIRST_S
+            ):
                 seen = _watch(members, waits, clock, sample)
-            latest_s = max(latest_s, clock.now_s() - began_s - planned_s)
+            latest_s, longest_s = max(latest_s, watched_s - began_s - turn_s), max(longest_s, clock.now_s() - watched_s)
             if any(one.load.ended() for one in members):
-                raise _TooShort(latest_s)
+                raise _TooShort(latest_s, longest_s)
             for one in members:
                 one.load.pause()
             for one, moments in zip(members, seen, strict=True):
@@ -220,9 +231,14 @@ def _watch(members: Sequence[Kept], waits: Sequence[float], clock: Clock, sample
     return list(zip(*seen, strict=True))
 
 
-def _begun(members: Sequence[Kept], seen: Sequence[Sequence[Moment]]) -> bool:
-    """Whether each driver had its first answers when its first turn was watched, or will have none."""
-    return any(one.load.ended() for one in members) or all(first.queries < second.queries for first, second, *_ in seen)
+def _queries(seen: Sequence[Sequence[Moment]], at: int) -> list[int]:
+    return [moments[at].queries for moments in seen]
+
+
+def _rising(members: Sequence[Kept], *counts: Sequence[int]) -> bool:
+    """Whether each driver had answers between one count and the next, and so had begun, or will have none."""
+    had = all(earlier < later for each in zip(*counts, strict=True) for earlier, later in pairwise(each))
+    return had or any(one.load.ended() for one in members)
 
 
 def _moment(one: Kept, clock: Clock, sample: Sample) -> Moment:

@@ -201,6 +201,14 @@ def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[
     return found
 
 
+def read_sql(file: Path) -> str:
+    """The statements of a file. Raises UsageError for one that cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", "name a file of SQL in UTF-8") from error
+
+
 def _executable(path: Path, given: str) -> Path:
     if not os.access(path, os.X_OK) or path.is_dir():
         raise UsageError(f"{given} is not an executable", "name the server's binary, mysqld")

@@ -7,6 +7,7 @@ import gzip
 import json
 import shutil
 import tarfile
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,9 @@ def make_package(
         f"its source with the patches {', '.join(source.patches)}" if source.patches else "its unchanged source"
     )
     words["switches"] = _SWITCHES.format(**words) if source.patches else ""
+    words["way_in"], words["way_back"] = (
+        textwrap.indent("\n".join(commands(name, kind.name)), "    ") for commands in (service.way_in, service.way_back)
+    )
     (tree / "ROLLBACK.md").write_text(_ROLLBACK.format(**words))
     (tree / "sample.cnf").write_text(_sample(kind, settings))
     (tree / service.DROP_IN).write_text(service.drop_in(kind, parts, Path("/opt") / name))
@@ -196,10 +200,7 @@ the versions first, and take a backup when they differ:
 
 To run it in the place of the server that you have (the service may be called {program} on your system):
 
-    mkdir -p /etc/systemd/system/{service}.service.d
-    cp /opt/{name}/upshift.conf /etc/systemd/system/{service}.service.d/upshift.conf
-    systemctl daemon-reload
-    systemctl restart {service}
+{way_in}
 
 When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well; when it shows
 an LD_PRELOAD and upshift.conf has one, write both into upshift.conf, with a colon between them. The server looks for plugins
@@ -208,10 +209,7 @@ version.
 
 To go back:
 {switches}
-    rm /etc/systemd/system/{service}.service.d/upshift.conf
-    systemctl daemon-reload
-    systemctl restart {service}
-    rm -r /opt/{name}
+{way_back}
 
 `provenance.json` says what the server was built from, trained on and measured at, with the SHA-256 of each program.
 `sample.cnf` is the configuration that it was measured with.

@@ -20,6 +20,31 @@ LIBRARY = f"lib/{HUGE_TEXT_LIBRARY}"
 """Where the package holds what moves the server's text."""
 
 
+def way_in(name: str, service: str) -> tuple[str, ...]:
+    """The commands that let ``service`` start the package that was unpacked to /opt/NAME."""
+    folder = _drop_ins(service)
+    return (
+        f"mkdir -p {folder}",
+        f"cp /opt/{name}/{DROP_IN} {folder}/{DROP_IN}",
+        "systemctl daemon-reload",
+        f"systemctl restart {service}",
+    )
+
+
+def way_back(name: str, service: str) -> tuple[str, ...]:
+    """Those that undo ``way_in``. ``systemctl revert`` would remove the user's own drop-ins, too."""
+    return (
+        f"rm {_drop_ins(service)}/{DROP_IN}",
+        "systemctl daemon-reload",
+        f"systemctl restart {service}",
+        f"rm -r /opt/{name}",
+    )
+
+
+def _drop_ins(service: str) -> str:
+    return f"/etc/systemd/system/{service}.service.d"
+
+
 def refuse_parts(kind: SourceKind, parts: tuple[Part, ...]) -> None:
     """Raises UsageError for what this kind of server does not have, and for a part that is named twice."""
     if len(set(parts)) < len(parts):

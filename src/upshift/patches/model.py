@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
 from upshift.errors import PatchRefused, RecipeError
 from upshift.patches.diff import FileDiff, parse
@@ -47,7 +47,8 @@ class Patch(Value):
     variable: str = ""
     """The system variable that turns it off; empty: it changes nothing by itself."""
     counters: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
+    tests: tuple[Annotated[str, StringConstraints(pattern=r"^[\w-]+\.[\w-]+$")], ...] = ()
+    """As ``main.ps``: MTR names a test that failed in this way."""
     applies_when: str = ""
     falls_back_when: str = ""
     expected: str = ""

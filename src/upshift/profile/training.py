@@ -71,7 +71,10 @@ def train(
     fails or leaves it idle; the others are stopped then.
     """
     if shutil.disk_usage(bench.folder).free < _LEAST_FREE_BYTES:
-        raise ProfileRefused("the disk is full: counters would be cut short", "free some space, then continue with --resume")
+        raise ProfileRefused(
+            "the disk is full: counters would be cut short",
+            "free some space, then start again; `optimize` and `study` go on with --resume last",
+        )
     places = Places.for_workloads(kind, workloads)
     trainees = Trainees(bench.shell)
     beside = replace(bench, shell=trainees)

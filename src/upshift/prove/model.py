@@ -60,6 +60,8 @@ class Part(Value):
     """What differs or cannot be, each with its script; empty: nothing."""
     unsteady: tuple[str, ...] = ()
     """Differences that did not come again, or that stock has with itself: no fault of the patch is shown by them."""
+    silent: tuple[str, ...] = ()
+    """Requests that stock did not answer either, or that were answered late while stock was late, too."""
     short_paths: Mapping[str, int] = {}
     """How often the part took each patch's short path, by its counter; of crash and mtr nobody knows."""
     failed_on_both: tuple[str, ...] = ()

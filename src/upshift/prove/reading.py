@@ -10,23 +10,23 @@ from typing import Any
 from upshift.patches.model import Patch
 from upshift.prove.model import Part, PartName
 
-_LOST = "the patched server's connection is lost"
 _CRASH = re.compile(r"got signal \d+|Assertion|mysqld: .*: Assertion|\[FATAL\]|Sanitizer:|: runtime error: ")
 
 
 def compared(name: PartName, said: Mapping[str, Any]) -> Part:
-    """Of mix and random. A connection that the patched server alone lost is wrong, though it did not come again."""
-    steady: list[str] = []
-    unsteady: list[str] = []
-    for each in said["differences"]:
-        where = steady if each["steady"] or _LOST in each["what"] else unsteady
-        where.append(f"{each['what']}\n{each['script'] or each['statement']}".rstrip())
+    """Of mix, tests and random: differences by the program's verdicts."""
+
+    def told(*verdicts: str) -> tuple[str, ...]:
+        found = (each for each in said["differences"] if each["verdict"] in verdicts)
+        return tuple(f"{each['what']}\n{each['script'] or each['statement']}".rstrip() for each in found)
+
     return Part(
         name=name,
         statements=said["statements"],
         wall_s=said["wall_s"],
-        wrong=tuple(steady),
-        unsteady=tuple(unsteady),
+        wrong=told("wrong"),
+        unsteady=told("unsteady"),
+        silent=told("hang", "slow"),
         detail=said,
     )
 

@@ -15,6 +15,9 @@ _WORDS = {
     "mtr": "MySQL's own tests",
 }
 
+_SILENT_MOST = 200
+"""Letters of a request that was not answered in time; the report has all of it."""
+
 
 def lines(proof: Proof) -> Iterator[str]:
     """The verdict, the parts, and what is wrong."""
@@ -22,9 +25,12 @@ def lines(proof: Proof) -> Iterator[str]:
     for part in proof.parts:
         told = f"{len(part.wrong)} wrong" if part.wrong else "nothing wrong"
         more = f", {len(part.unsteady)} unsteady" if part.unsteady else ""
+        more += f", {len(part.silent)} not answered in time by stock either" if part.silent else ""
         unit = f"tests, {part.detail['tests']}," if part.name == "mtr" else "statements"
         of = f" ({part.detail['suite']})" if part.name == "tests" else ""
         yield f"  {_WORDS[part.name]}{of}: {part.statements} {unit} in {part.wall_s:.0f} s, {told}{more}"
+        for each in part.silent:
+            yield f"    {' '.join(each.split())[:_SILENT_MOST]}"
         if part.failed_on_both:
             yield f"    fail on stock, too: {', '.join(part.failed_on_both)}"
         if part.differ_on_purpose:

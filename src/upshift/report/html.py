@@ -14,6 +14,7 @@ from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.measure.model import OPTIMISED, PATCHED, Comparison, Load, Metric
 from upshift.measure.variant import Variant
+from upshift.package import service
 from upshift.report import charts, explained, explained_focus, explained_kernel, instructions, words
 from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
@@ -80,8 +81,8 @@ def render(result: Result) -> str:
         instructions=instructions,
         totals=_totals(result.stages),
         longest_s=max((stage.wall_s for stage in result.stages), default=1.0) or 1.0,
-        program=next((arm.program.binary.name for arm in result.experiment.arms if arm.name in findings.subjects), "mysqld"),
         package=Path(result.package) if result.package else None,
+        service=service,
         lost_hardening=_lost_hardening(result),
     )
 

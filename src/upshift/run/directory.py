@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ class RunDirectory:
         elif name in names:
             matches = [name]
         else:
-            matches = [each for each in names if each.startswith(name) or each.endswith(name)]
+            # Every name begins with the empty one, which a shell's variable has that is not set.
+            matches = [each for each in names if name and (each.startswith(name) or each.endswith(name))]
         if len(matches) != 1:
             what = "several runs match" if matches else "there is no run"
             raise UsageError(f"{what} '{name}'", "`upshift runs` lists them")
@@ -124,14 +126,12 @@ class RunDirectory:
         return self.path / "logs" / f"{name.replace(' ', '-')}.log"
 
     def add_record(self, record: StageRecord) -> None:
-        with (self.path / "stages.jsonl").open("a") as out:
-            out.write(record.model_dump_json() + "\n")
+        _add_line(self.path / "stages.jsonl", record.model_dump_json())
 
     def add_use(self, folder: str) -> None:
         """Remember that this run uses a stage's folder, by its name in the store."""
         if folder not in self.uses():
-            with (self.path / "uses").open("a") as out:
-                out.write(folder + "\n")
+            _add_line(self.path / "uses", folder)
 
     def uses(self) -> frozenset[str]:
         file = self.path / "uses"
@@ -149,6 +149,15 @@ class RunDirectory:
                 record = StageRecord.model_validate_json(line)
                 by_folder[record.folder or record.name] = record
         return tuple(by_folder.values())
+
+
+def _add_line(file: Path, line: str) -> None:
+    """On a line of its own, also behind one that a full disk cut short."""
+    with file.open("a+b") as out:
+        if out.tell():
+            out.seek(-1, os.SEEK_END)
+            line = line if out.read(1) == b"\n" else f"\n{line}"
+        out.write(f"{line}\n".encode())
 
 
 def runs_dir() -> Path:

@@ -139,7 +139,7 @@ class Kind(Value):
     requests: int
     gap_us: int
     gap_us_typical: float
-    """The median over its transactions of the mean gap between two requests: what keeps a client from its CPU now and then
+    """The median over its transactions of the mean gap between two flights: what keeps a client from its CPU now and then
     does not show in it."""
 
 

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from upshift.errors import UsageError
 from upshift.stack.evidence import Evidence
-from upshift.stack.suspects.finding import DATA_VERBS
 from upshift.stack.suspects.model import Finding, Outcome
 
 
@@ -26,12 +25,18 @@ class _Judgement(_Part):
     findings: tuple[Finding, ...]
 
 
+class _Statement(_Part):
+    statement: str
+
+
 class _Report(_Part):
     trace: _Trace | None = None
     """Of `examine`."""
     findings: tuple[Finding, ...] | None = None
     judgement: _Judgement | None = None
     """Of `plans` and `compare`."""
+    statements: tuple[_Statement, ...] = ()
+    """Of `plans` and `compare`, all that were looked at."""
 
 
 def read_findings(file: Path, evidence: Evidence) -> tuple[Outcome, ...]:
@@ -52,8 +57,9 @@ def read_findings(file: Path, evidence: Evidence) -> tuple[Outcome, ...]:
                 f"{file}: no statement of {finding.suspect} is in this trace",
                 "make the report with the trace: not with a file of SQL",
             )
-    # Shares of plans are of the time of statements that have one.
-    part = evidence.budget.share(sum(each.server_us for each in evidence.statements if each.verb in DATA_VERBS))
+    # Shares of plans are of the time of the report's statements.
+    looked_at = {each.statement for each in report.statements}
+    part = evidence.budget.share(sum(each.server_us for each in evidence.statements if each.statement in looked_at))
     return tuple(_scaled(each, part) for each in report.judgement.findings)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from upshift import __version__
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
-from upshift.measure.variant import Variant
+from upshift.measure.variant import Variant, read_sql
 from upshift.report.result import Result
 from upshift.stack.answers import Answers
 from upshift.stack.suspects.model import SUSPECTS, Finding, Status
@@ -113,11 +113,11 @@ def word_of(each: Comparison, finding: Finding) -> Word:
 
 
 def change_of(as_sent: Variant, changed: Variant) -> Change:
-    """What the second has and the first has not."""
+    """What the second has and the first has not. Raises UsageError for a file of SQL that cannot be read."""
     return Change(
         client=changed.client[len(as_sent.client) :],
         settings={name: value for name, value in changed.settings.items() if as_sent.settings.get(name) != value},
-        sql={file.name: file.read_text() for file in changed.sql},
+        sql={file.name: read_sql(file) for file in changed.sql},
     )
 
 

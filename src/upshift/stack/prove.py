@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -85,12 +86,19 @@ def sent_by(evidence: Evidence) -> tuple[str, ...]:
     return ("--reconnect",) if logins >= _LOGINS and logins > _LOGINS_SHARE * evidence.budget.transactions else ()
 
 
+def open_at_once(evidence: Evidence) -> int:
+    """The most connections that the application had open at once, with all from before the capture."""
+    return max(1, sum(each.connections for each in evidence.clients) - evidence.logins.again)
+
+
 def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, connections: int, *, loop: str) -> str:
     """A workload file that restores the dump ``before`` and replays ``trace``, to prove ``suspect``."""
 
-    # JSON's strings are TOML's, too.
+    # JSON's strings are TOML's, too, but for its surrogates.
+    toml = partial(json.dumps, ensure_ascii=False)
+
     def words(*each: str) -> str:
-        return json.dumps([part.replace("{", "{{").replace("}", "}}") for part in each])
+        return toml([part.replace("{", "{{").replace("}", "}}") for part in each])
 
     laboratory = laboratory_of(evidence.trace)
     fill = ["{tools}/" + laboratory.client, "{socket}", "{database}"]
@@ -107,14 +115,14 @@ def workload_text(suspect: str, trace: Path, before: Path, evidence: Evidence, c
     more = ["--on-difference", "count", "--json", "--histogram", f"--loop={loop}"]
     return "\n".join(
         (
-            f"description = {json.dumps(f'The trace {trace.name}, replayed.')}",
+            f"description = {toml(f'The trace {trace.name}, replayed.')}",
             f'server = "{laboratory.kind_name}"',
             f"connections = {connections}",
             f'unit = "{_unit(suspect, evidence)}"',
             "[fill]",
-            f"command = {words('sh', '-c', laboratory.restore)[:-1]}, {json.dumps(fill)[1:-1]}, {words(str(before))[1:]}",
+            f"command = {words('sh', '-c', laboratory.restore)[:-1]}, {toml(fill)[1:-1]}, {words(str(before))[1:]}",
             "[load]",
-            f"command = {json.dumps([*load, *more])[:-1]}, {words(str(trace))[1:]}",
+            f"command = {toml([*load, *more])[:-1]}, {words(str(trace))[1:]}",
             'latency = "upshift-load"',
             "",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from upshift.build import bitcode
@@ -143,8 +144,11 @@ def build_optimised(
 
 
 def _starts(lab: Lab, kept: Build) -> bool:
-    """Whether the system still has the libraries that a server was linked with: an upgrade may have removed them."""
-    return lab.shell.run(lab.kind.version(kept.server), check=False, timeout_s=_START_TIMEOUT_S).returncode == 0
+    """Whether the system still has the libraries that a server was linked with: an upgrade may have removed them. One that was
+    killed, for want of memory or of time on a busy machine, says nothing of that.
+    """
+    done = lab.shell.run(lab.kind.version(kept.server), check=False, timeout_s=_START_TIMEOUT_S)
+    return done.returncode in (0, -signal.SIGKILL, -signal.SIGTERM)
 
 
 def lto_flags(lab: Lab, recipe: Recipe) -> Flags:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from upshift.errors import UsageError
+from upshift.measure.variant import read_sql
 from upshift.server import data
 from upshift.server.kind import Program
 from upshift.stages.keys import fills_key, program_key
@@ -37,7 +37,7 @@ def change_data(
     Raises UsageError for a file that cannot be read, and for a statement that the server refuses.
     """
     kind = lab.kind_of(program)
-    statements = {str(file): _read(file) for file in sql}
+    statements = {str(file): read_sql(file) for file in sql}
     settings = {**data.settings_of(workloads), **settings}
 
     def action(bench: Workbench) -> Filled:
@@ -52,13 +52,6 @@ def change_data(
         "settings": {**kind.settings(), **settings},
     }
     return lab.stages.run(Stage.CHANGED_DATA, Filled, action, inputs=inputs, version=CHANGED_VERSION)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", "name a file of SQL in UTF-8") from error
 
 
 def fill_data(

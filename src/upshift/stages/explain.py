@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 
 from upshift import __version__
@@ -221,7 +222,7 @@ def _published(lab: Lab, explaining: Explaining, pair: Pair, loads: tuple[Explai
     explanation = Explanation(
         run=lab.run.name,
         started_at=lab.run.manifest.started_at,
-        command=" ".join(lab.run.manifest.command),
+        command=shlex.join(lab.run.manifest.command),
         upshift_version=__version__,
         machine=describe_machine(),
         version=explaining.version,

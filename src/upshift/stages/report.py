@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def _common(lab: Lab, judged: Judged, measuring: Measuring) -> dict[str, Any]:
     return {
         "run": lab.run.name,
         "started_at": lab.run.manifest.started_at,
-        "command": " ".join(lab.run.manifest.command),
+        "command": shlex.join(lab.run.manifest.command),
         "upshift_version": __version__,
         "level": measuring.options.level,
         "machine": describe_machine(),

@@ -56,6 +56,10 @@ class Measured(Value):
     """Arms that have no figures, and why."""
     flags: tuple[Flag, ...]
 
+    def without(self, names: Iterable[str], why: str) -> Measured:
+        """With these arms left out, too."""
+        return self.model_copy(update={"died": {**self.died, **dict.fromkeys(names, why)}})
+
 
 class _Death(Value):
     """Of an arm: its server died, or its load failed."""

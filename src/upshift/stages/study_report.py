@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -71,7 +72,7 @@ def report_study(
         study=study.name,
         description=study.description,
         started_at=lab.run.manifest.started_at,
-        command=" ".join(lab.run.manifest.command),
+        command=shlex.join(lab.run.manifest.command),
         upshift_version=__version__,
         machine=describe_machine(),
         card=carded.card,
@@ -85,7 +86,8 @@ def report_study(
         trials=plan.trials,
         trainings=study.trainings,
         layouts=study.layouts,
-        plan=measuring.plan,
+        # The options have one trial where the budget says how many there are.
+        plan=measuring.plan.model_copy(update={"trials": plan.trials}),
         cells=found.cells,
         cells_confidence=found.cells_confidence,
         crossed=found.crossed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Instructions
 from upshift.measure.model import Load, Metric, Slice
-from upshift.measure.statistics import HIGHER_IS_BETTER, trial_values
+from upshift.measure.statistics import HIGHER_IS_BETTER, LEAST_LOG_SD, trial_values
 from upshift.measure.variance import SOURCES, Component, components
 from upshift.study.attribution import Attribution, Step, attribute, steps
 from upshift.study.cells import beside_off, beside_own
@@ -68,27 +68,41 @@ def analyse(
     higher = HIGHER_IS_BETTER[metric]
     names = [standing_for[row] for row in rows]
     by_load = {load: table for load in loads if (table := _table(logs, names, base, [load])) is not None}
-    pooled = _table(logs, names, base, [load for load in loads if not load.held_out])
+    judged = [load for load in loads if not load.held_out]
+    pooled = _table(logs, names, base, judged)
     if pooled is None:
         raise LoadFailed(
             f"no trial gave a figure for {metric} of every row", "choose another metric: not every driver reports each"
         )
     servers = servers_of(names, base, _groups(parts))
-    cells, cells_confidence = beside_off(design, rows, by_load, servers, levels, higher)
-    crossed, crossed_confidence = beside_own(design, rows, by_load, servers, crossings, higher)
+    # Of one server's figure; the steps of several loads even out.
+    least_sd = LEAST_LOG_SD.get(metric, 0.0) / math.sqrt(2)
+    least_pooled_sd = least_sd / math.sqrt(len(judged))
+    cells, cells_confidence = beside_off(design, rows, by_load, servers, levels, higher, least_sd)
+    crossed, crossed_confidence = beside_own(design, rows, by_load, servers, crossings, higher, least_sd)
     return Analysis(
         cells=cells,
         cells_confidence=cells_confidence,
         crossed=crossed,
         crossed_confidence=crossed_confidence,
-        effects=attribute(design, rows, pooled, higher_is_better=higher, servers=servers),
+        effects=attribute(design, rows, pooled, higher_is_better=higher, servers=servers, least_sd=least_pooled_sd),
         by_load=tuple(
-            LoadEffects(load=load, effects=attribute(design, rows, table, higher_is_better=higher, servers=servers))
+            LoadEffects(
+                load=load,
+                effects=attribute(design, rows, table, higher_is_better=higher, servers=servers, least_sd=least_sd),
+            )
             for load, table in by_load.items()
         ),
-        steps=steps(design, rows, pooled, servers=servers) if design.kind == "grid" else (),
+        steps=steps(design, rows, pooled, servers=servers, least_sd=least_pooled_sd) if design.kind == "grid" else (),
         variance=_variance(parts, base, names, metric),
     )
+
+
+def without_figures(names: Iterable[str], base: str, parts: Sequence[Part], loads: Sequence[Load], metric: Metric) -> list[str]:
+    """Those of the arms ``names`` for which no trial has a figure under all loads that are not held out."""
+    logs, _levels = _ratios(parts, base, metric)
+    judged = [load for load in loads if not load.held_out]
+    return [name for name in names if name != base and _table(logs, [name], base, judged) is None]
 
 
 def by_instructions(

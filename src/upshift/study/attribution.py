@@ -77,14 +77,15 @@ def attribute(
     higher_is_better: bool,
     known_sd: float | None = None,
     servers: np.ndarray | None = None,
+    least_sd: float = 0.0,
 ) -> Attribution:
     """``values`` are logarithms of the metric (trials x ``measured``), each relative to anything that its trial shares.
 
-    ``measured`` are the design's rows that there are values for: an arm that died has none. ``known_sd`` and ``servers``
-    are as for ``intervals.spreads``.
+    ``measured`` are the design's rows that there are values for: an arm that died has none. ``known_sd``, ``servers``
+    and ``least_sd`` are as for ``intervals.spreads``.
     """
     contrasts = contrasts_of(design, tuple(measured))
-    known = _estimated(contrasts, values, known_sd, servers)
+    known = _estimated(contrasts, values, known_sd, servers, least_sd)
     levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
     # One at a time, a share has a part of what all together lack: that is no factor's own doing.
     by = ("alone",) if design.kind == "one-at-a-time" else ("share", "alone")
@@ -127,6 +128,7 @@ def steps(
     values: np.ndarray,
     confidence: float = 1 - LEVEL,
     servers: np.ndarray | None = None,
+    least_sd: float = 0.0,
 ) -> tuple[Step, ...]:
     """What each group of factors that some row adds to all off does wherever two rows differ in that group alone."""
     at = {row: number for number, row in enumerate(measured)}
@@ -140,7 +142,8 @@ def steps(
     ]
     if not pairs:
         return ()
-    found = spreads(values, np.array([difference(at, both, row) for _group, row, both in pairs]), servers=servers)
+    weights = np.array([difference(at, both, row) for _group, row, both in pairs])
+    found = spreads(values, weights, servers=servers, least_sd=least_sd)
     return tuple(
         Step(changed=_names(design, group), before=_names(design, row), effect=spread.effect(confidence))
         for (group, row, _both), spread in zip(pairs, found, strict=True)
@@ -148,7 +151,7 @@ def steps(
 
 
 def _estimated(
-    contrasts: Contrasts, values: np.ndarray, known_sd: float | None, servers: np.ndarray | None
+    contrasts: Contrasts, values: np.ndarray, known_sd: float | None, servers: np.ndarray | None, least_sd: float
 ) -> dict[tuple[str, object], Spread]:
     weights: dict[tuple[str, object], Weights] = {}
     for what in ("share", "together", "alone", "last"):
@@ -157,7 +160,7 @@ def _estimated(
         weights["total", None] = contrasts.total
     if not weights:
         return {}
-    return dict(zip(weights, spreads(values, np.array(list(weights.values())), known_sd, servers), strict=True))
+    return dict(zip(weights, spreads(values, np.array(list(weights.values())), known_sd, servers, least_sd), strict=True))
 
 
 def _together(

@@ -1,7 +1,7 @@
 """Rows beside each other under one load: each against all off, and each against the one that was trained on that load.
 
-``tables`` have logarithms by trial and row; ``servers`` are as for ``intervals.spreads``. What is found under all loads is one
-family of Holm's, with one confidence.
+``tables`` have logarithms by trial and row; ``servers`` and ``least_sd`` are as for ``intervals.spreads``. What is found under
+all loads is one family of Holm's, with one confidence.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def beside_off(
     servers: np.ndarray,
     levels: Mapping[Load, float],
     higher: bool,
+    least_sd: float,
 ) -> tuple[tuple[Cell, ...], float]:
     """Each row but the first against it, under each load."""
     others = range(1, len(rows))
@@ -32,7 +33,7 @@ def beside_off(
     found = [
         (load, at, spread)
         for load, table in tables.items()
-        for at, spread in zip(others, _spreads(table, weights, servers), strict=True)
+        for at, spread in zip(others, _spreads(table, weights, servers, least_sd), strict=True)
     ]
     judged, confidence = _judged([spread for _load, _at, spread in found], higher)
     return tuple(
@@ -54,6 +55,7 @@ def beside_own(
     servers: np.ndarray,
     crossings: Sequence[Crossing],
     higher: bool,
+    least_sd: float,
 ) -> tuple[tuple[Crossed, ...], float]:
     """Each crossing of which both rows have figures, the greatest loss first."""
     at = {row: number for number, row in enumerate(rows)}
@@ -61,7 +63,8 @@ def beside_own(
     for load, table in tables.items():
         here = [each for each in crossings if each.workload == load.workload and each.row in at and each.own in at]
         weights = [_between(len(rows), at[each.row], at[each.own]) for each in here]
-        found += [(load, each, spread) for each, spread in zip(here, _spreads(table, weights, servers), strict=True)]
+        own = _spreads(table, weights, servers, least_sd)
+        found += [(load, each, spread) for each, spread in zip(here, own, strict=True)]
     found.sort(key=lambda each: each[2].log, reverse=not higher)
     judged, confidence = _judged([spread for _load, _crossing, spread in found], higher)
     return tuple(
@@ -77,8 +80,8 @@ def _between(count: int, at: int, other: int) -> np.ndarray:
     return weights
 
 
-def _spreads(table: np.ndarray, weights: Sequence[np.ndarray], servers: np.ndarray) -> list[Spread]:
-    return spreads(table, np.array(weights), servers=servers) if weights else []
+def _spreads(table: np.ndarray, weights: Sequence[np.ndarray], servers: np.ndarray, least_sd: float) -> list[Spread]:
+    return spreads(table, np.array(weights), servers=servers, least_sd=least_sd) if weights else []
 
 
 def _judged(found: Sequence[Spread], higher: bool) -> tuple[list[tuple[Effect, Verdict]], float]:

@@ -68,7 +68,7 @@ def make_design(kind: Kind | Literal["auto"], factors: Sequence[Factor], listed:
     if len(rows) > MOST_ROWS:
         raise UsageError(
             f'design = "{chosen}" has {len(rows)} rows, at most {MOST_ROWS} are measured',
-            'choose design = "auto", or leave factors out',
+            "leave factors, levels or rows out",
         )
     pairs = chosen not in ("plackett-burman", "one-at-a-time", "steps")
     return Design(kind=chosen, factors=factors, rows=rows, pairs=pairs, aliases=_aliases(chosen, factors, rows))
@@ -104,7 +104,7 @@ def chains(rows: Sequence[Row], factors: Sequence[str]) -> tuple[tuple[tuple[str
 def _automatic(factors: tuple[Factor, ...]) -> Kind:
     if math.prod(len(factor.levels) for factor in factors) <= _MOST_FULL:
         return "full"
-    if any(len(factor.levels) > 2 for factor in factors):
+    if any(len(factor.levels) > 2 for factor in factors) or len(factors) > _MOST_SCREENED:
         return "one-at-a-time"
     return "fractional" if len(factors) <= 8 else "plackett-burman"
 

@@ -112,11 +112,13 @@ class Study(Value):
             raise ValueError('rows are those of design = "grid", which needs them')
         if not self.base.names_a_server:
             raise ValueError("base: name a binary, a recipe, or a server whose package is installed")
-        for each in (self.base, *(level for levels in self.factors.values() for level in levels.values())):
+        changes = (self.base, *(level for levels in self.factors.values() for level in levels.values()))
+        for each in changes:
             if each.recipe and (each.binary or each.server):
                 raise ValueError("recipe: it builds the server; name a binary or a server in another level, or leave it out")
-            origin = each if each.names_a_server else self.base
-            if each.needs_a_recipe and origin.recipe is None:
+            # Another level may bring the recipe: each row is judged with all of its levels.
+            origins = (each,) if each.names_a_server else changes
+            if each.needs_a_recipe and not any(origin.recipe for origin in origins):
                 raise ValueError("build, trained_on, hot_set_of: only for a server that a recipe builds, which nothing names")
             if unknown := set(each.build) - (set(Recipe.model_fields) - {"name", "description"}):
                 raise ValueError(f"build: {', '.join(sorted(unknown))} is not a key of a recipe")

@@ -74,13 +74,18 @@ class Spread(Value):
 
 
 def spreads(
-    values: np.ndarray, weights: np.ndarray, known_sd: float | None = None, servers: np.ndarray | None = None
+    values: np.ndarray,
+    weights: np.ndarray,
+    known_sd: float | None = None,
+    servers: np.ndarray | None = None,
+    least_sd: float = 0.0,
 ) -> list[Spread]:
     """The contrasts ``weights`` (contrasts x rows) of ``values``, logarithms by trial and row (trials x rows).
 
     The weights of a contrast add up to 0, so that what all rows of a trial share drops out. ``known_sd`` is the standard
     deviation of a value where it is known beforehand: then one trial is enough. ``servers`` (rows x servers) says
-    which servers' noise a value has, and how often; None: each row is a server of its own.
+    which servers' noise a value has, and how often; None: each row is a server of its own. ``least_sd`` is the least standard
+    deviation of a server's noise: what the figure's own steps leave unknown.
     """
     found = values @ weights.T
     means, trials = found.mean(axis=0), len(values)
@@ -104,7 +109,8 @@ def spreads(
     else:
         pulled = (freedom * prior + (trials - 1) * own) / (freedom + trials - 1)
         total = min(freedom + trials - 1, most)
-    errors = np.where(own > _DEPENDENT**2, np.sqrt(pulled * sizes / trials), 0.0)
+    # Rows of the same servers differ by nothing. Others that differ by the same steps in all trials are not known exactly.
+    errors = np.where(sizes > _DEPENDENT, np.sqrt(np.maximum(pulled, least_sd**2) * sizes / trials), 0.0)
     return [Spread(log=float(mean), error=float(error), freedom=total) for mean, error in zip(means, errors, strict=True)]
 
 

@@ -28,6 +28,7 @@ from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.study.change import Change
+from upshift.study.contrasts import with_level
 from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
 from upshift.study.file import Study
@@ -120,7 +121,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     """
     design = make_design(study.design, study.listed_factors(), study.listed_rows())
     arms = arms_of(study, design)
-    _refuse_idle_factors(study)
+    _refuse_idle_factors(study, design)
     for arm in arms:
         _refuse_impossible(arm, _kind(arm, kind))
     if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
@@ -284,19 +285,27 @@ def _kind(arm: Arm, built: ServerKind) -> ServerKind:
     return built if arm.recipe else kind_of(find_program(arm.change.binary, arm.change.server))
 
 
-def _refuse_idle_factors(study: Study) -> None:
-    """A level that leaves the base, or does what another of its factor does, is a mistake in the file."""
-    for name, levels in study.factors.items():
-        told = {"off": _told(study.base)}
-        for level, change in levels.items():
-            mine = _told(change.over(study.base))
-            same = next((other for other, theirs in told.items() if theirs == mine), None)
-            if same is not None:
-                raise UsageError(
-                    f"factor '{name}' changes nothing: its level '{level}' is the same as '{same}'",
-                    "leave the factor out, or change what the level says",
-                )
-            told[level] = mine
+def _refuse_idle_factors(study: Study, design: Design) -> None:
+    """A level that no row has, or differs by from off or from another level of its factor, is a mistake in the file."""
+    for number, factor in enumerate(design.factors):
+        for level, name in enumerate(factor.levels[1:], 1):
+            rows = [row for row in design.rows if row[number] == level]
+            if not rows:
+                alone = design.name(with_level(design.rows[0], number, level))
+                raise UsageError(f"no row has {alone} on, so nothing would be said of it", "list it in rows, or leave it out")
+            for other, same in enumerate(factor.levels[:level]):
+                if not any(_differ(study, row, with_level(row, number, other)) for row in rows):
+                    raise UsageError(
+                        f"factor '{factor.name}' changes nothing: its level '{name}' is the same as '{same}'",
+                        "leave the factor out, or change what the level says",
+                    )
+
+
+def _differ(study: Study, row: Row, other: Row) -> bool:
+    try:
+        return _told(study.change(row)) != _told(study.change(other))
+    except RecipeError:  # of the other, which need not be a row of the design
+        return True
 
 
 def _told(change: Change) -> tuple[Change, Recipe | None]:

@@ -22,6 +22,14 @@ def test_the_program_gets_the_folder_and_the_time_and_its_json_is_the_card() -> 
     assert shell.lines == ["/programs/upshift-card --folder '/srv/my data' --seconds 12.5"]
 
 
+def test_a_card_names_its_folder_for_those_who_read_it_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`check` would look for `.` in the root directory, and take another disk's figures for the data's."""
+    monkeypatch.chdir(tmp_path)
+    shell = FakeShell({"upshift-card": Output(card().model_dump_json())})
+    measure_card(shell, PROGRAM, Path(), 20)
+    assert shell.lines == [f"/programs/upshift-card --folder {tmp_path.resolve()} --seconds 20"]
+
+
 @pytest.mark.parametrize(("code", "kind"), [(1, UpshiftError), (2, UsageError)])
 def test_its_own_message_and_hint_are_the_error_s(code: int, kind: type[UpshiftError]) -> None:
     said = "ERROR: /x has 3 MiB free: too little\nhint: free some space\n"

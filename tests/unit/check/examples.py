@@ -443,7 +443,11 @@ EXAMPLES: dict[str, Example] = {
         changed(instruments=300), changed(instruments=12), "performance_schema_instrument = wait/synch/%=OFF"
     ),
     "performance-schema-off": Example(changed(variables={"performance_schema": "OFF"}), SMALL, "performance_schema = ON"),
-    "innodb-monitor-on": _variable("innodb_status_output", "ON", "OFF", "OFF"),
+    "innodb-monitor-on": Example(
+        changed(variables={"innodb_status_output": "ON"}),
+        changed(variables={"innodb_status_output_locks": "ON"}),  # shows locks in SHOW ENGINE INNODB STATUS, and writes nothing
+        "innodb_status_output = OFF",
+    ),
     "binlog-kept-forever": Example(
         changed(variables={"binlog_expire_logs_seconds": "0"}),
         changed(variables={"binlog_expire_logs_seconds": "0", "log_bin": "OFF"}),

@@ -60,6 +60,13 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+def test_a_program_that_an_upgrade_has_replaced_has_its_own_name(machine: Machine) -> None:
+    link = machine.root / f"proc/{PID}/exe"
+    link.unlink()
+    link.symlink_to("/usr/sbin/mysqld (deleted)")
+    assert machine.described().program == "/usr/sbin/mysqld"
+
+
 def test_memory_cpus_and_disk(machine: Machine) -> None:
     (machine.root / "plugins/thread_pool.so").touch()
     found = machine.described()
@@ -77,6 +84,29 @@ def test_memory_cpus_and_disk(machine: Machine) -> None:
         <= found.disk.size_bytes
         == os.statvfs(machine.root).f_blocks * os.statvfs(machine.root).f_frsize
     )
+
+
+@pytest.mark.parametrize(("online", "cpus"), [("0-1\n", 2), ("0-3,6\n", 5), ("0,2-7\n", 4)])
+def test_a_cpu_that_the_machine_has_not_is_none(machine: Machine, online: str, cpus: int) -> None:
+    """It may be allowed all the same: a guest whose hypervisor could give it more."""
+    machine.write("sys/devices/system/cpu/online", online)
+    assert machine.described().cpus == cpus
+
+
+@pytest.mark.parametrize(
+    ("groups", "unit"),
+    [
+        ("0::/system.slice/mysqld.service\n", "mysqld.service"),
+        ("0::/system.slice/system-mariadb.slice/mariadb@shop.service\n", "mariadb@shop.service"),
+        ("3:cpu,cpuacct:/system.slice/mysqld.service\n1:name=systemd:/system.slice/mysqld.service\n", "mysqld.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/db.service\n", ""),
+        ("0::/system.slice/docker-0a1b.scope\n", ""),
+        ("0::/system.slice/docker.service/0a1b\n", ""),
+    ],
+)
+def test_the_unit_that_started_the_server(machine: Machine, groups: str, unit: str) -> None:
+    machine.write(f"proc/{PID}/cgroup", groups)
+    assert machine.described().unit == unit
 
 
 def test_a_buffer_pool_in_huge_pages_is_the_servers_own(machine: Machine) -> None:

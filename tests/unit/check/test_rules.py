@@ -121,6 +121,12 @@ def test_a_kernel_that_gives_no_huge_pages_is_told_to() -> None:
     assert finding.shell[0].startswith("echo madvise >") and "mysqld" in finding.shell[1]
 
 
+def test_the_library_is_preloaded_into_the_unit_that_runs() -> None:
+    facts = changed(card=EXAMPLES["text-small-pages"].firing.card, host={"unit": "mysqld.service"})
+    (finding,) = reported(facts, BY_ID["text-small-pages"]).findings
+    assert finding.shell[0].startswith("mkdir -p /etc/systemd/system/mysqld.service.d && ")
+
+
 UNMEASURED = {"card": "no machine card was named", "disk speed": "no machine card was named"}
 
 

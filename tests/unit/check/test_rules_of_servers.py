@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from examples import EXAMPLES
-from served import GIB, MARIADB, MIB, SMALL, WELL, changed, index, part, table
+from served import GIB, MARIADB, MIB, SMALL, WELL, changed, index, part, stored, table
 
 from upshift.check.model import Facts, Finding
 from upshift.check.rule import Rule, judge
@@ -140,6 +140,22 @@ def test_the_redo_log_may_be_larger_than_its_variable_says() -> None:
 
 
 @pytest.mark.parametrize(
+    ("origins", "named"),
+    [
+        ({}, {"dedicated-server-shared"}),
+        ({"innodb_buffer_pool_size": "/etc/my.cnf"}, {"dedicated-server-ignored"}),
+        ({"innodb_buffer_pool_size": "a SET"}, {"dedicated-server-shared"}),  # the next start takes three quarters again
+    ],
+)
+def test_innodb_dedicated_server_sizes_a_pool_that_nobody_has_configured(origins: Mapping[str, str], named: set[str]) -> None:
+    """Else a pool of 1 GiB beside other programs would be an error, and three quarters of what is left the fix."""
+    facts = changed(variables={"innodb_dedicated_server": "ON"}, host={"others_bytes": 5 * GIB}, origins=origins)
+    found = findings(facts, "dedicated-server-shared", "dedicated-server-ignored")
+    assert found.keys() == named
+    assert all("innodb_redo_log_capacity" in each.risk and "innodb_flush_method" in each.risk for each in found.values())
+
+
+@pytest.mark.parametrize(
     ("capacity", "free", "said"),
     [(64 * GIB, GIB, "innodb_redo_log_capacity = 66048M"), (64 * GIB, 0, None), (200 * GIB, 900 * GIB, "nothing")],
 )
@@ -185,9 +201,17 @@ def test_mariadb_ignores_flush_neighbors_where_the_kernel_says_that_nothing_turn
         assert ("flush-neighbors" in findings(facts)) is named
 
 
-def test_a_sync_more_is_a_sync() -> None:
-    """innodb_flush_log_at_trx_commit = 3, of MariaDB."""
-    assert findings(changed(MARIADB, variables={"innodb_flush_log_at_trx_commit": "3"})) == {}
+@pytest.mark.parametrize(
+    ("origins", "fixed"),
+    [({}, True), ({"innodb_use_native_aio": "/etc/my.cnf"}, True), ({"datadir": "/etc/my.cnf"}, False)],
+)
+def test_asynchronous_io_that_the_kernel_refused_is_not_asked_for_again(origins: Mapping[str, str], fixed: bool) -> None:
+    """MariaDB's io_uring in most containers: the server falls back to OFF. Who set it is not always known."""
+    for base in (WELL, MARIADB):
+        facts = changed(base, variables={"innodb_use_native_aio": "OFF"}, origins=origins)
+        finding = findings(facts)["native-aio-off"]
+        assert bool(finding.my_cnf) is finding.provable is fixed
+        assert ("its log has why" in finding.evidence) is not fixed
 
 
 @pytest.mark.parametrize(
@@ -279,6 +303,22 @@ def test_connections_that_an_earlier_limit_refused() -> None:
     assert finding.my_cnf == ("max_connections = 304",) and "12 were refused" in finding.evidence
 
 
+@pytest.mark.parametrize(
+    ("kept", "option", "named"),
+    [("ON", "", True), ("ON", "stats_persistent=0", False), ("OFF", "", False), ("OFF", "stats_persistent=1", True)],
+)
+def test_statistics_that_are_not_stored_are_neither_stale_nor_frozen(kept: str, option: str, named: bool) -> None:
+    """What is left of them in mysql.innodb_table_stats the optimizer does not read, and ANALYZE TABLE does not renew."""
+    facts = changed(
+        variables={"innodb_stats_persistent": kept},
+        tables=(table("orders", options=f"stats_auto_recalc=0 {option}"),),
+        statistics=(stored("orders", 1000),),
+    )
+    assert findings(facts, "statistics-stale", "statistics-frozen").keys() == (
+        {"statistics-stale", "statistics-frozen"} if named else set()
+    )
+
+
 def test_the_users_own_tables_in_memory_keep_their_limit() -> None:
     facts = changed(status={"created_tmp_disk_tables": "500000"}, variables={"max_heap_table_size": str(GIB)})
     assert findings(facts)["tmp-tables-on-disk"].settings_then == {"tmp_table_size": "32M"}
@@ -305,6 +345,21 @@ def test_a_unique_prefix_is_no_key() -> None:
 def test_purge_threads_have_a_most() -> None:
     facts = changed(metrics={"trx_rseg_history_len": 9_000_000}, variables={"innodb_purge_threads": "32"})
     assert findings(facts)["history-long"].my_cnf == ()
+
+
+@pytest.mark.parametrize(
+    ("variables", "purged"),
+    [
+        ({"binlog_expire_logs_seconds": "604801"}, True),
+        ({"binlog_expire_logs_seconds": "0"}, True),
+        ({"binlog_expire_logs_seconds": "604800"}, False),
+        ({"binlog_expire_logs_seconds": "604800", "binlog_expire_logs_auto_purge": "OFF"}, True),
+        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "3.000000"}, False),
+    ],
+)
+def test_binary_logs_that_are_gone_already_are_not_purged(variables: Mapping[str, str], purged: bool) -> None:
+    finding = findings(changed(variables=variables, disk={"free_bytes": GIB}), "disk-nearly-full")["disk-nearly-full"]
+    assert bool(finding.sql) is purged is not bool(finding.shell)
 
 
 # Shell

@@ -142,6 +142,8 @@ def test_the_session_is_read_only_before_anything_is_read(monkeypatch: pytest.Mo
         assert session.ask("SELECT 1") == [(1,)]
     assert connection.asked[0] == "SET SESSION TRANSACTION READ ONLY" and connection.closed
     assert all(each.startswith(("SET SESSION ", "SELECT ")) for each in connection.asked)
+    assert "SET SESSION time_zone = 'SYSTEM'" in connection.asked, "NOW() is compared with InnoDB's times"
+    assert "SET SESSION sql_select_limit = 18446744073709551615" in connection.asked, "no row is cut off"
 
 
 @pytest.mark.parametrize("error", [pymysql.err.OperationalError(2013, "Lost connection"), pymysql.err.InterfaceError(0, "")])

@@ -16,6 +16,7 @@ import typer
 
 from upshift import __version__, console, errors, interrupts, plan, shell
 from upshift.cli import app as cli_app
+from upshift.cli import session as cli_session
 from upshift.cli.outcome import exit_code
 from upshift.cli.session import locked, session
 from upshift.errors import CacheBusy, LoadFailed, UpshiftError
@@ -35,6 +36,7 @@ def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     """Runs ``upshift`` with arguments; exit code, stdout and stderr."""
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("UPSHIFT_SERVER_KIND", raising=False)
+    monkeypatch.setattr(cli_session, "_opened", "")
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["upshift", *arguments])
@@ -49,8 +51,13 @@ def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return run
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException, run_of: str = "") -> None:
+    """Before a command has begun a run, or within one ``run_of`` this command."""
+
     def prepare(*_given: object, **_named: object) -> None:
+        if run_of:
+            with session(run_of, {}, stages=1, jobs=1):
+                raise error
         raise error
 
     monkeypatch.setattr(plan, "prepare", prepare)
@@ -83,18 +90,23 @@ def test_an_interrupted_measurement_begins_again(upshift: Run, monkeypatch: pyte
     assert upshift("measure", "/bin/true", "b=/bin/echo") == (130, "", "ERROR interrupted\n")
 
 
-@pytest.mark.parametrize(("command", "way_on"), [("optimize", "--resume last"), ("train", "the same command again")])
+@pytest.mark.parametrize(("command", "way_on"), [("optimize", "--resume {}"), ("train", "the same command again")])
 def test_an_interrupt_says_how_to_go_on(upshift: Run, monkeypatch: pytest.MonkeyPatch, command: str, way_on: str) -> None:
-    failing(monkeypatch, KeyboardInterrupt())
+    failing(monkeypatch, KeyboardInterrupt(), run_of=command)
     code, _out, err = upshift(command)
     assert code == 130
-    assert "interrupted" in err and way_on in err
+    assert "interrupted" in err and way_on.format(all_runs()[0].name) in err
+
+
+def test_a_run_that_was_not_begun_cannot_be_resumed(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
+    assert upshift("optimize") == (130, "", "ERROR interrupted\n")
 
 
 def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, OSError(28, "No space left on device"))
+    failing(monkeypatch, OSError(28, "No space left on device"), run_of="optimize")
     code, _out, err = upshift("optimize")
-    assert code == 1 and "the disk is full" in err and "--resume last" in err
+    assert code == 1 and "the disk is full" in err and f"--resume {all_runs()[0].name}" in err
 
 
 @pytest.mark.parametrize(
@@ -110,12 +122,16 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("optimize", "-c", ""), "--connections takes counts"),
         (("measure", "a", "b", "-c", "1", "--connections", "64"), "--connections is given twice, and takes one value"),
         (("stack", "prove", "a", "--suspect", "C1", "--suspect", "C2"), "--suspect is given twice"),
+        (("stack", "compare", "a.sql", "--a", "mysql://h", "--b", "mysql://i", "--rounds", "9"), "belongs to --execute"),
         (("optimize", "--connections", "8,8"), "--connections 8,8 names a count twice"),
         (("measure", "/bin/true", "b=/bin/echo", "-c", "1,8,1"), "names a count twice"),
         (("measure", "/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
-        (("optimize", "--slice-seconds", "inf"), "slice_s: Input should be a finite number"),
+        (("optimize", "--slice-seconds", "inf"), "--slice-seconds takes a finite number, not inf"),
+        (("optimize", "--fail-below", "nan"), "'--fail-below'"),
+        (("optimize", "--explain-seconds", "inf", "--dry-run"), "--explain-seconds takes a finite number, not inf"),
+        (("train", "--train-seconds", "inf"), "--train-seconds takes a finite number, not inf"),
         (("measure", "a", "b", "--rounds", "0"), "rounds"),
         (("measure", "a=/bin/true", "b=/bin/echo", "c=/bin/false", "--duet"), "a duet measures two servers, and 3 servers are"),
         (("optimize", "--duet", "--baseline", "/bin/true"), "a duet measures two servers, and 3 servers are"),
@@ -231,6 +247,40 @@ def test_a_run_is_resumed_with_its_own_options_alone(upshift: Run, monkeypatch: 
     assert build_s("1") == 2 * build_s("2")
 
 
+@pytest.mark.parametrize(
+    ("command", "again", "counts"),
+    [
+        (("build", "plain"), (), True),
+        (("build", "plain"), ("--jobs", "1"), True),
+        (("build", "plain"), ("--patches", "all"), False),
+        (("train",), (), True),
+        (("optimize",), ("--trials", "12"), True),
+        (("optimize",), ("--train-seconds", "5"), False),
+    ],
+)
+def test_what_the_same_builds_have_filled_counts_as_free(
+    upshift: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    again: tuple[str, ...],
+    counts: bool,
+) -> None:
+    folder = tmp_path / "cache" / "stages" / "plain-build-1"
+    held: list[tuple[Path, ...]] = []
+
+    def prepare(options: Options, *, kept: tuple[Path, ...], **_named: object) -> None:
+        held.append(kept)
+        with session(command[0], options.model_dump(mode="json"), stages=1, jobs=1) as at_work:
+            folder.mkdir(parents=True, exist_ok=True)
+            at_work.run.add_use(folder.name)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(plan, "prepare", prepare)
+    assert upshift(*command)[0] == upshift(*command, *again)[0] == 130
+    assert held == [(), (folder,) if counts else ()]
+
+
 def test_lists_for_machines_and_for_people(upshift: Run) -> None:
     assert {each["name"] for each in json.loads(upshift("recipes", "--json")[1])} >= {"plain", "max-clang"}
     assert {each["name"] for each in json.loads(upshift("workloads", "--json")[1])} >= {"oltp_read_write"}
@@ -253,6 +303,11 @@ def test_the_version_and_the_help_say_upshift(upshift: Run) -> None:
         assert (code, err) == (0, "")
         assert "Usage: upshift [OPTIONS] COMMAND" in out and "--install-completion" in out
     assert "Usage: upshift optimize [OPTIONS]" in upshift("optimize", "-h")[1]
+
+
+def test_a_group_that_is_named_alone_shows_its_help(upshift: Run) -> None:
+    code, out, err = upshift("patch")
+    assert code == 2 and "upshift patch" in out and err == ""
 
 
 def test_a_usage_error_names_the_option_and_where_to_look(upshift: Run) -> None:

@@ -291,6 +291,19 @@ def test_a_recipe_that_gives_the_level_nothing_to_do(options: dict[str, object],
         refuse_pointless(Options.model_validate(options))
 
 
+def test_what_quick_would_not_do_is_refused(tmp_path: Path) -> None:
+    """BOLT runs on the plain build there: nothing is compiled for the recipe."""
+    mine = tmp_path / "mine.toml"
+    bolt = 'post_link = "bolt"\nprofile = "none"\nflags = '
+    mine.write_text(f'{bolt}["-march=x86-64-v3"]')
+    with pytest.raises(RecipeError, match="has no -march=x86-64-v3 of recipe 'mine'"):
+        refuse_pointless(Options(level="quick", recipe=str(mine)))
+    mine.write_text(f'{bolt}["-fno-reorder-blocks-and-partition"]\ntoolchain = "gcc"')  # which BOLT asks for, and plain has
+    refuse_pointless(Options(level="quick", recipe=str(mine)))
+    with pytest.raises(UsageError, match="--scope says what is compiled again"):
+        refuse_pointless(Options(level="quick", scope="hot"))
+
+
 @pytest.mark.parametrize("options", [{}, {"level": "quick"}, {"toolchain": "gcc"}])
 def test_recipes_that_make_sense(options: dict[str, object]) -> None:
     refuse_pointless(Options.model_validate(options))

@@ -81,6 +81,13 @@ def test_no_such_run(asked: str, message: str) -> None:
     assert "upshift runs" in caught.value.hint
 
 
+def test_an_empty_name_is_not_the_only_run() -> None:
+    """Every name begins with it: `upshift runs rm "$RUN"` would remove that run."""
+    made()
+    with pytest.raises(UsageError, match="there is no run ''"):
+        RunDirectory.open("", VERBS)
+
+
 def test_a_beginning_of_several_runs_is_refused() -> None:
     made("2026-11-21T06:00:00+00:00")
     made("2026-11-21T07:00:00+00:00")
@@ -96,14 +103,19 @@ def test_the_last_record_of_a_stage_counts_in_the_order_of_the_first() -> None:
     assert [(each.name, each.wall_s) for each in run.records()] == [("source", 2.0), ("train", 5.0)]
 
 
-def test_a_record_that_a_full_disk_cut_short_is_passed_over() -> None:
+def test_what_a_full_disk_cut_short_is_passed_over_alone() -> None:
     run = made()
     run.add_record(record("source"))
     with (run.path / "stages.jsonl").open("a") as out:
         out.write('{"name":"train","wal')
     run.add_record(record("train", 3.0))
     run.add_record(record("gate"))
-    assert [each.name for each in run.records()] == ["source", "gate"]
+    assert [each.name for each in run.records()] == ["source", "train", "gate"]
+    run.add_use("plain-build-1")
+    with (run.path / "uses").open("a") as out:
+        out.write("trai")
+    run.add_use("train-2")
+    assert {"plain-build-1", "train-2"} < run.uses()
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"command": []', '{"command": [], "options": {}, "later": 1}'])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -121,7 +122,7 @@ def test_a_death_by_signal_is_negative(shell: SystemShell) -> None:
 def test_a_full_disk_is_called_by_its_name(shell: SystemShell) -> None:
     with pytest.raises(CommandFailed, match="cp ran out of disk") as caught:
         shell.run(Command(("cp", "/etc/passwd", "/dev/full")))
-    assert "--resume" in caught.value.hint
+    assert "start again; `optimize` and `study` go on with --resume last" in caught.value.hint
 
 
 def test_a_program_that_is_not_there(shell: SystemShell) -> None:
@@ -140,6 +141,16 @@ def test_a_program_that_may_not_be_run(shell: SystemShell, tmp_path: Path) -> No
     plain.write_text("text")
     with pytest.raises(CommandFailed, match="cannot be run"):
         shell.run(Command((str(plain),)))
+
+
+def test_a_limit_that_is_reached_is_no_fault_of_the_program(shell: SystemShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_given: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr("upshift.shell.start", start)
+    with pytest.raises(CommandFailed, match="true cannot be run: Resource temporarily unavailable") as caught:
+        shell.run(Command(("true",)))
+    assert "executable" not in caught.value.hint and "limit" in caught.value.hint
 
 
 @pytest.mark.parametrize("check", [True, False])

@@ -138,6 +138,20 @@ def test_without_a_home_the_cache_has_to_be_named(monkeypatch: pytest.MonkeyPatc
     assert "UPSHIFT_CACHE" in error.value.hint
 
 
+def test_a_cache_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Making it would be a traceback: a file is in the way, or a link to a disk that is not mounted."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match="is no folder"):
+        cache_dir()
+    monkeypatch.delenv("UPSHIFT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "upshift").symlink_to("/mnt/unmounted")
+    with pytest.raises(UsageError, match="a link to what is not there") as error:
+        cache_dir()
+    assert "UPSHIFT_CACHE" in error.value.hint
+
+
 def test_shipped_files_lie_in_the_checkout() -> None:
     assert (CHECKOUT / "pyproject.toml").is_file()
     assert (shipped("recipes") / "plain.toml").is_file()

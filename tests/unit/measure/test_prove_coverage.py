@@ -9,9 +9,9 @@ from fake_bench import arm
 from prove_examples import EQUAL, finding, scanning
 from simulated_trials import LOADS, SPREADS, simulate
 
+from upshift.measure.allocation import ROUNDS
 from upshift.measure.model import Slice
 from upshift.measure.statistics import comparisons
-from upshift.options import Options
 from upshift.stack.change import AS_SENT, CHANGED
 from upshift.stack.proof import Change, Proof, proof_of
 from upshift.stack.prove import of_suspect
@@ -19,7 +19,6 @@ from upshift.stack.suspects.model import Finding
 
 ARMS = (arm(AS_SENT), arm(CHANGED))
 EXPERIMENTS = 1000
-ROUNDS = Options.model_fields["rounds"].default
 
 
 def loaded(one: Slice) -> Slice:

@@ -6,10 +6,12 @@ import pytest
 from fake_bench import READS, FakeLoad, World, arm, plan
 
 from upshift.errors import LoadFailed, ServerFailed
+from upshift.measure.allocation import ROUNDS
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.slice import load_s, measure_load
 from upshift.measure.turn import connect_s
+from upshift.measure.variant import Variant
 from upshift.options import LEAD_S as LEAD_S_BY_DEFAULT
 from upshift.options import Options
 from upshift.workload.driver import whole_seconds
@@ -65,7 +67,7 @@ def test_an_arm_is_loaded_once_in_a_trial_with_the_same_seed_as_others_and_long_
 
 def test_the_default_turns_of_two_servers_are_a_load_of_four_seconds_with_some_to_spare() -> None:
     options = Options()
-    planned = plan(rounds=options.rounds, slice_s=options.slice_s, lead_s=LEAD_S_BY_DEFAULT)
+    planned = plan(rounds=ROUNDS, slice_s=options.slice_s, lead_s=LEAD_S_BY_DEFAULT)
     bench = world()
     measured(bench, measured_by=planned)
     assert [whole_seconds(seconds) for _name, _load, seconds, _seed in bench.loads] == [4, 3]
@@ -80,6 +82,23 @@ def test_a_driver_that_reads_much_before_its_first_request_is_waited_for() -> No
 
     late = world(on_begin=begins, speed=lambda time_s, arm: float(time_s >= begun[arm.name] + 1.2))
     assert [each.queries for each in measured(late)] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+
+
+def test_a_slice_in_which_a_driver_begins_is_measured_anew() -> None:
+    """Else it would hold the queries of a part of its time."""
+    begun: dict[str, float] = {}
+
+    def begins(bench: World) -> None:
+        begun[bench.loads[-1][0]] = bench.time_s
+
+    def share_of_a_second(time_s: float, each: Variant) -> float:
+        return min(1.0, max(0.0, time_s + 1.0 - (begun[each.name] + 1.2)))
+
+    late = world(on_begin=begins, speed=share_of_a_second)
+    assert [each.queries for each in measured(late)] == pytest.approx([1000, 1400, 1400, 1000], abs=1)
+    # Only the turns in which a driver begins are longer: the next attempt has time for two, and not for all four.
+    too_short, enough = late.loads[0][2], late.loads[2][2]
+    assert enough - too_short == pytest.approx(3.0 - 0.2 + 2 * (LEAD_S + 2.0), abs=0.1)
 
 
 def test_a_server_that_answers_nothing_is_not_waited_for_without_end() -> None:

@@ -23,21 +23,26 @@ from upshift.server.kind import TestOutcome
 from upshift.server.kinds import default_kind
 
 
-def difference(*, steady: bool) -> dict[str, Any]:
-    return {"what": "packet 1", "statement": "SELECT 1;", "script": "SELECT 2;\n", "steady": steady}
+def difference(verdict: str, what: str = "packet 1") -> dict[str, Any]:
+    return {"what": what, "statement": "SELECT 1;", "script": "SELECT 2;\n", "verdict": verdict}
 
 
 def test_a_difference_that_stock_has_with_itself_is_no_fault_of_the_patch() -> None:
-    said = {"statements": 7, "wall_s": 2.0, "differences": [difference(steady=True), difference(steady=False)]}
+    said = {"statements": 7, "wall_s": 2.0, "differences": [difference("wrong"), difference("unsteady")]}
     part = compared("random", said)
     assert part.wrong == ("packet 1\nSELECT 2;",)
-    assert len(part.unsteady) == 1 and part.statements == 7
+    assert len(part.unsteady) == 1 and part.statements == 7 and part.silent == ()
 
 
-def test_a_connection_that_the_patched_server_alone_lost_is_wrong_each_time() -> None:
-    lost = {**difference(steady=False), "what": "SHOW WARNINGS after it: the patched server's connection is lost: Broken pipe"}
-    part = compared("random", {"statements": 7, "wall_s": 2.0, "differences": [lost]})
-    assert len(part.wrong) == 1 and part.unsteady == ()
+def test_what_stock_did_not_answer_in_time_either_is_told_and_does_not_count() -> None:
+    slow = difference("slow", "an answer is late: stock answered after 30.1 s, the patched server answered after 31.0 s")
+    said = {"statements": 7, "wall_s": 2.0, "differences": [slow, difference("hang", "neither server answers")]}
+    part = compared("random", said)
+    assert part.wrong == part.unsteady == () and len(part.silent) == 2
+    asked = Asked(stock=Path("/a"), patched=Path("/b"))
+    told = list(lines(Proof(asked=asked, switches={"trim": "ON"}, parts=(part,), verdict="equal")))
+    assert told[1].endswith("nothing wrong, 2 not answered in time by stock either")
+    assert told[2:] == [f"    {slow['what']} SELECT 2;", "    neither server answers SELECT 2;"]
 
 
 PATCHES = (

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 from fakes import FakeProcess, FakeShell, Output
 from typer.main import get_command
@@ -97,6 +98,45 @@ def test_what_a_sanitizer_says_in_a_part_is_wrong(tmp_path: Path, monkeypatch: p
     part: Any = house.work._counted(house.server(FakeProcess()), ran)
     assert part.wrong == ("packet 1", "WARNING: ThreadSanitizer: data race")
     assert house.work._counted(house.server(FakeProcess()), lambda: mix).wrong == ("packet 1",)
+
+
+@pytest.mark.parametrize(("code", "told"), [(-11, "ended by itself .killed by SIGSEGV"), (None, "does not answer")])
+def test_a_server_that_a_part_has_crashed_or_hung_is_said_to_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None, told: str
+) -> None:
+    def refuses(socket: Path) -> dict[str, str]:
+        raise pymysql.OperationalError(2003, f"cannot connect to {socket}")
+
+    house = House(tmp_path, monkeypatch)
+    monkeypatch.setattr(proving, "_status", refuses)
+    with pytest.raises(ServerFailed, match=told):
+        house.work._counted(house.server(FakeProcess(code=code)), lambda: pytest.fail("nothing can run"))
+
+
+@pytest.mark.parametrize("wrong", [(), ("packet 1",)])
+def test_a_server_that_is_gone_does_not_take_along_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: tuple[str, ...]
+) -> None:
+    part = Part(name="mix", statements=1, wall_s=1, wrong=wrong, detail={})
+
+    def parts(_work: Any) -> Iterator[Part]:
+        yield part
+        raise ServerFailed("patched: the server ended by itself")
+
+    monkeypatch.setattr(proving._Work, "parts", parts)
+    said: list[str] = []
+
+    def proof() -> Proof:
+        asked = Asked(stock=tmp_path / "stock", patched=tmp_path / "patched")
+        return proving.prove(FakeShell({}), default_kind(), tmp_path / "differ", asked, tmp_path, say=said.append)
+
+    if not wrong:
+        with pytest.raises(ServerFailed):
+            proof()
+        return
+    found = proof()
+    assert (found.verdict, found.complete, found.parts) == ("different", False, (part,))
+    assert said == ["the proof ends early: patched: the server ended by itself"]
 
 
 def test_a_proof_that_is_killed_while_it_is_written_leaves_that_of_the_part_before(

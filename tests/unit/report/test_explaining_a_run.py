@@ -76,6 +76,15 @@ def test_a_run_whose_workload_was_a_file_names_the_file(server: Path) -> None:
     assert f"/home/me/{name}.toml" in asked([run.name]).workloads
 
 
+def test_a_file_that_names_its_workload_is_found_by_that_name(server: Path, tmp_path: Path) -> None:
+    result = with_binary(example(), server)
+    name = next(load.workload for load in result.experiment.loads if not load.held_out)
+    file = tmp_path / "mine.toml"
+    file.write_text(f'name = "{name}"\n' + (shipped("workloads") / "oltp_read_write.toml").read_text())
+    run = finished(result, workloads=[str(file)])
+    assert str(file) in asked([run.name]).workloads and name not in asked([run.name]).workloads
+
+
 def test_a_workload_that_is_named_has_its_own_settings_in_place_of_the_runs(server: Path, tmp_path: Path) -> None:
     text = (shipped("workloads") / "oltp_read_write.toml").read_text()
     asks = {

@@ -82,10 +82,13 @@ def test_the_verdict_comes_before_flags_machine_and_charts() -> None:
         "11 of 11 tests",
         "0.75 times the CPU of the plain build",
         "The server ran on CPU 0, the load on CPU 1: the server has 1 core and the load 1 core of its own.",
-        "systemctl revert mysql",
+        "cp /opt/mysql-9.7.4-upshift/upshift.conf /etc/systemd/system/mysql.service.d/upshift.conf",
+        "rm /etc/systemd/system/mysql.service.d/upshift.conf",
     )
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
+    # It would remove the user's own drop-ins, too.
+    assert "systemctl revert" not in text
 
 
 def test_what_is_counted_in_transactions_is_said() -> None:

@@ -245,7 +245,7 @@ def normalised(sql: str) -> str:
 
 def verb(sql: str) -> str:
     first = sql.split(maxsplit=1)[0].lower()
-    known = {"select", "insert", "update", "delete", "set", "begin", "commit", "show", "savepoint", "use"}
+    known = {"select", "insert", "update", "delete", "call", "set", "begin", "commit", "show", "savepoint", "use"}
     return first if first in known else "other"
 
 

@@ -374,9 +374,13 @@ def test_a_result_is_gone_on_with_and_what_failed_is_tried_again(tmp_path: Path)
     store.save(result(counted=(counts(), counts(operation="fetch", error="it broke"))), file)
     assert [each.operation for each in store.begin(file).counted] == ["point_select"]
     assert store.begin(tmp_path / "other.json").counted == ()
-    file.write_text("{}")
-    with pytest.raises(UsageError, match="is not a result of `upshift stack drivers`"):
-        store.begin(file)
+    for other in (b"{}", b"PK\x03\x04\xff"):
+        file.write_bytes(other)
+        with pytest.raises(UsageError, match="is not a result of `upshift stack drivers`"):
+            store.begin(file)
+    for place in (tmp_path, tmp_path / "absent" / "result.json"):
+        with pytest.raises(UsageError, match="can be no file"):
+            store.begin(place)
 
 
 def test_what_is_known_is_not_run_again(bench: Any) -> None:

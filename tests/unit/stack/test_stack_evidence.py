@@ -195,6 +195,22 @@ def test_a_loop_of_several_statements_is_a_run_of_each(tmp_path: Path) -> None:
     assert found[7].again_us == 5 * 200 + 5 * 7
 
 
+@pytest.mark.parametrize("family", ["mysql", "postgres"])
+def test_a_gap_is_between_an_answer_and_what_is_sent_after_it(family: str, tmp_path: Path) -> None:
+    """PostgreSQL's drivers prepare and execute in one flight, and MySQL's close a statement without an answer."""
+    story = Story(family)
+    app = story.connection()
+    app.gap_us = 400
+    with app.transaction():
+        app.prepares(SELECT)
+        if family == "postgres":
+            app.executes(SELECT, 1, gap_us=-120, wait_us=120, round_trips=0)
+        else:
+            app.closes(SELECT)
+    (kind,) = read_evidence(story.export(tmp_path)).kinds
+    assert (kind.requests, kind.gap_us_typical) == (4, 400)
+
+
 def test_what_is_far_apart_is_no_loop(tmp_path: Path) -> None:
     story = Story()
     app = story.connection()

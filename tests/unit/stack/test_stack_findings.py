@@ -31,6 +31,7 @@ def evidence(folder: Path, **facts: str) -> Evidence:
     for _ in range(100):
         with app.transaction():
             app.asks(SCAN, rows=1, wait_us=9000, no_index_used=True)
+            app.asks("CALL nightly()", wait_us=1000)
             app.pings()
     return read_evidence(story.export(folder))
 
@@ -47,7 +48,8 @@ def of_plans(seen: Evidence, statement: str) -> str:
     finding = Finding(
         suspect="P8", share=0.5, status="counted", said="", evidence=(), statements=(accused,), fixes=(Fix(text=""),), limits=""
     )
-    return json.dumps({"executed": True, "judgement": {"findings": [finding.model_dump(mode="json")], "innocent": []}})
+    judgement = {"findings": [finding.model_dump(mode="json")], "innocent": []}
+    return json.dumps({"executed": True, "statements": [{"statement": statement, "share": 1.0}], "judgement": judgement})
 
 
 def test_an_examination_hands_its_findings_over(seen: Evidence, tmp_path: Path) -> None:
@@ -57,6 +59,7 @@ def test_an_examination_hands_its_findings_over(seen: Evidence, tmp_path: Path) 
 
 
 def test_shares_of_plans_become_shares_of_the_traces_time(seen: Evidence, tmp_path: Path) -> None:
+    """A CALL has no plan: its time is none of the report's."""
     (statement,) = (each for each in seen.statements if each.verb == "select")
     found = find_finding(read_findings(written(tmp_path, of_plans(seen, statement.statement)), seen), "P8")
     assert found.share == pytest.approx(0.5 * seen.budget.share(statement.server_us)) and 0.4 < found.share < 0.5

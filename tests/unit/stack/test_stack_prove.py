@@ -23,6 +23,7 @@ from upshift.stack.prove import (
     find_finding,
     measuring,
     of_suspect,
+    open_at_once,
     refuse_forged,
     refuse_uncounted,
     sent_by,
@@ -238,7 +239,7 @@ def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
         app.ends()
     seen = read_evidence(story.export(tmp_path))
     sent = sent_by(seen)
-    assert sent == ("--reconnect",)
+    assert sent == ("--reconnect",) and open_at_once(seen) == 1
     refuse_forged(finding(seen, "C11"), seen)
     now, then = variants_of(finding(seen, "C11"), sent, PROGRAM, Given(), MYSQL)
     assert (now.client, then.client) == (sent, (*sent, "--no-reconnect"))
@@ -249,7 +250,7 @@ def test_logins_are_sent_and_then_not(tmp_path: Path) -> None:
 
 
 def test_the_workload_restores_the_dump_and_replays_the_trace(tmp_path: Path) -> None:
-    dump = tmp_path / "be{fore}.sql"
+    dump = tmp_path / "be{fore}\U0001f600.sql"
     dump.write_text("SELECT 1;")
     seen = evidence(tmp_path / "export", "C1")
     read = tomllib.loads(workload_text("C1", tmp_path / "app.trace", dump, seen, 4, loop="reads"))

@@ -12,6 +12,7 @@ from prove_examples import EQUAL, chatting, result, scanning, slices
 
 from upshift.cli.app import main
 from upshift.run.directory import RunDirectory
+from upshift.stack.answers import Answers
 from upshift.stack.evidence import Evidence
 from upshift.stack.proof import Proof
 from upshift.stages.answers import Replayed
@@ -65,6 +66,26 @@ def test_answers_that_differ_end_the_command_with_1(
     assert "answers differ, and nothing was measured" in " ".join(said.err.split())
     assert prove_command(monkeypatch, seen, tmp_path, *given) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_a_proof_has_the_statements_that_were_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fix := tmp_path / "fix.sql").write_text("DELETE FROM item")
+
+    def measured(*_: object, **__: object) -> tuple[Answers, None, None]:
+        fix.write_text("CREATE INDEX by_name ON item (name)")
+        return EQUAL.model_copy(update={"differ": 100}), None, None
+
+    monkeypatch.setattr("upshift.cli.stack_prove._replayed", lambda *_: Replayed(trace=tmp_path / "t", connections=1))
+    monkeypatch.setattr("upshift.cli.stack_prove._measured", measured)
+    given = ("--suspect", "P2", "--sql", str(fix), "--json")
+    assert prove_command(monkeypatch, scanning(tmp_path / "export"), tmp_path, *given) == 1
+    change = Proof.model_validate_json(capsys.readouterr().out).change
+    assert change and change.sql == {"fix.sql": "DELETE FROM item"}
+    fix.write_bytes(b"CREATE INDEX by_name ON item (n\xe4me)")
+    assert prove_command(monkeypatch, scanning(tmp_path / "export"), tmp_path, *given) == 2
+    assert "name a file of SQL in UTF-8" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_proof_whose_requests_fail_is_a_verdict_in_json_and_an_error_without(

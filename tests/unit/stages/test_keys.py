@@ -290,6 +290,21 @@ def test_builds_do_not_follow_what_vouches_for_a_source() -> None:
     assert len(made[0]) == 3 and made[0] == made[1]
 
 
+@pytest.mark.parametrize(("code", "kept"), [(0, True), (127, False), (-9, True), (-15, True), (-4, False)])
+def test_a_plain_build_goes_where_its_server_does_not_start(code: int, kept: bool) -> None:
+    """127: a library is missing. One that was killed, for want of memory or of time, may start the next time."""
+    asked = []
+
+    class Stages:
+        def run(self, *_given: Any, works: Callable[[Build], bool], **_named: Any) -> Build:
+            asked.append(works(PLAIN))
+            return PLAIN
+
+    shell = FakeShell({"--version": Output(returncode=code)})
+    builds.build_plain(lab_with(Stages(), shell), SOURCE, RECIPE, toolchain(), relocations=True)
+    assert asked == [kept]
+
+
 def test_how_many_compilers_run_side_by_side_makes_no_other_build() -> None:
     recipe = Recipe(lto="thin")
     keys = []

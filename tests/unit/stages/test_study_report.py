@@ -60,7 +60,7 @@ def reported(folder: Path, best: Best, lacking: tuple[str, ...] = ()) -> StudyRe
     return report_study(
         lab,
         study,
-        StudyPlan.model_construct(design=design, arms=arms, trials=6),
+        StudyPlan.model_construct(design=design, arms=arms, trials=12),
         Measuring.model_construct(options=SimpleNamespace(connections=(8,)), train_on=(), hold_out=(), plan=plan()),
         servers,
         {name: name for name in names.values()},
@@ -79,6 +79,7 @@ def test_a_set_that_could_not_be_confirmed_is_said_beside_all_that_was_measured(
     found = reported(tmp_path, Best(row=(1, 0), arm=Arm(name="a", row=(1, 0), change=change, recipe=None), lacking=LACKING))
     assert found.warnings == (LACKING, UNCOUNTED) and found.confirmed is None and found.recommended == ("a",)
     assert len(found.cells) == 3 * len(LOADS)
+    assert found.trials == found.plan.trials == 12
     page = (tmp_path / "report.html").read_text()
     assert "The recommended set was not confirmed: arm &#39;a&#39;: it crashed" in page
     for text in (shown(found), page):

@@ -113,6 +113,19 @@ def test_rows_with_the_same_server_change_exactly_nothing() -> None:
     assert real.verdict == "slower"
 
 
+@pytest.mark.parametrize(("trials", "verdict"), [(3, "inconclusive"), (40, "slower")])
+def test_latencies_that_differ_by_one_bucket_in_all_trials_are_not_known_exactly(trials: int, verdict: str) -> None:
+    """sysbench tells 5.99 ms, and then 6.10: the spread of the trials is 0."""
+    whole = part(ARMS, trials=trials)
+    steps = (each.model_copy(update={"latency_ms_p99": 6.10 if "b" in each.arm else 5.99}) for each in whole.slices)
+    found = analysed(whole.model_copy(update={"slices": tuple(steps)}), metric="latency_ms_p99")
+    first, second = found.effects.factors
+    for effect in (first.share, second.share, found.effects.total):
+        assert effect and effect.ci_low < effect.ratio < effect.ci_high
+    assert second.verdict == verdict and first.verdict not in ("faster", "slower")
+    assert {each.verdict for each in found.cells if each.row == "b" and not each.load.held_out} == {verdict}
+
+
 def counted(**per_query: float) -> Instructions:
     counts = tuple(
         Count(arm=arm.replace("_", "+"), workload="reads", instructions_per_query=value, calls_per_query=1, queries=1000)

@@ -88,6 +88,14 @@ def test_many_levels_are_taken_in_full_while_they_are_few() -> None:
     assert make_design("auto", factors(3, levels=3)).kind == "one-at-a-time"
 
 
+def test_more_factors_than_any_other_design_takes_are_taken_one_at_a_time() -> None:
+    assert make_design("auto", factors(15)).kind == "plackett-burman"
+    assert make_design("auto", factors(16)).kind == "one-at-a-time"
+    with pytest.raises(UsageError, match='"one-at-a-time" has 79 rows, at most 64') as error:
+        make_design("auto", factors(2, levels=40))
+    assert error.value.hint and "auto" not in error.value.hint
+
+
 def test_a_grid_has_its_own_rows_once_and_all_off_first() -> None:
     design = make_design("grid", factors(2), [(1, 0), (1, 1), (1, 0)])
     assert design.rows == ((0, 0), (1, 0), (1, 1))

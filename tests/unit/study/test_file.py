@@ -199,6 +199,45 @@ def test_a_bad_recipe_is_refused_with_a_hint(tmp_path: Path, old: str, new: str,
     assert error.value.hint
 
 
+STEPS = """
+budget = "2h"
+design = "steps"
+workloads = ["oltp_read_only"]
+[base]
+recipe = "plain"
+[factors.optimised.on]
+recipe = "max-clang"
+[factors.then.on]
+build = { %s }
+"""
+
+
+@pytest.mark.parametrize("build", ['lto = "none"', 'post_link_flags = ["-icf=1"]'])
+def test_what_a_level_changes_is_judged_in_its_rows(tmp_path: Path, build: str) -> None:
+    """Alone, on the base, the first would change nothing and the second be impossible; no row has them so."""
+    arms = planned(tmp_path, STEPS % build).arms
+    assert [arm.name for arm in arms] == ["off", "optimised", "optimised+then"]
+    with pytest.raises(UsageError, match="factor 'then' changes nothing: its level 'on' is the same as 'off'"):
+        planned(tmp_path, STEPS % 'lto = "thin"')
+
+
+def test_a_level_says_how_the_server_of_another_levels_recipe_is_built(tmp_path: Path) -> None:
+    text = STEPS.replace('recipe = "plain"', 'binary = "mysqld"') % 'lto = "none"'
+    first, _second, last = planned(tmp_path, text).arms
+    assert first.recipe is None and last.recipe and (last.recipe.profile, last.recipe.lto) == ("ir", "none")
+    with pytest.raises(UsageError, match="row 'then' is an executable that nothing builds, and factor 'then'"):
+        planned(tmp_path, text.replace('design = "steps"', 'design = "full"'))
+    with pytest.raises(UsageError, match="only for a server that a recipe builds, which nothing names"):
+        planned(tmp_path, text.replace('recipe = "max-clang"', "text_huge_pages = true"))
+
+
+@pytest.mark.parametrize(("rows", "lacking"), [('[["log", "spin=none"]]', "spin=long"), ("[[]]", "log")])
+def test_a_level_that_no_row_of_a_grid_has_is_refused(tmp_path: Path, rows: str, lacking: str) -> None:
+    with pytest.raises(UsageError, match=f"no row has {lacking} on") as error:
+        planned(tmp_path, f'design = "grid"\nrows = {rows}\n' + GOOD)
+    assert error.value.hint
+
+
 def test_latencies_that_a_driver_does_not_report_are_no_metric(tmp_path: Path) -> None:
     study = written(tmp_path, GOOD.replace('budget = "2h"', 'metric = "latency_ms_p99"'))
     reads = find_workload("oltp_read_only")

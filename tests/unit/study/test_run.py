@@ -107,6 +107,7 @@ class Run:
     def _report(self, *given: Any) -> Any:
         self.best: Best = given[-1]
         self.lacking: list[str] = given[-2]
+        self.measured: Measured = given[7]
 
     def go(self) -> Best:
         kind = SimpleNamespace(name="fake", program=lambda _source, _tree, server: Program(kind="fake", binary=server))
@@ -226,6 +227,15 @@ def test_a_recommended_set_of_which_no_recipe_can_be_made_is_still_named(
     monkeypatch.setattr(pipeline, "arm_of", arm_of)
     lacking = "the recommended set was not confirmed: the recipe of row 'v3' is impossible"
     assert run.go() == Best(row=(1,), lacking=lacking)
+
+
+def test_a_row_without_figures_is_left_out_and_the_others_keep_theirs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Hours of measuring would be lost with it."""
+    factors = {"v3": {"on": {"build": {"flags": ["-v3"]}}}, "idle": {"on": {"build": {"flags": ["-idle"]}}}}
+    cpu_us = {**BETTER, "idle": 0.0, "v3+idle": 15.0}
+    run = Run(monkeypatch, tmp_path, cpu_us, factors=factors, budget=7200.0)
+    assert run.go().row == (1, 0)
+    assert run.measured.died == {"idle": "no trial has a figure for total_cpu_us_per_query under each load"}
 
 
 def test_a_study_whose_rows_are_all_one_server_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -43,12 +43,14 @@ pub(super) fn import_capture(options: &ImportOptions) -> anyhow::Result<ExitCode
         ))?;
     }
     if !made.whole {
-        eprintln!("WARNING: the capture is truncated: the trace has the complete part of it");
+        eprintln!(
+            "WARNING: the capture was truncated, or lost requests while it was written: they are missing in the trace"
+        );
     }
     tell(&format!(
         "next: upshift load replay {} --server URL --connections {}",
         options.trace.display(),
-        made.connections
+        made.connections.min(made.at_once.max(1))
     ))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -60,6 +62,7 @@ fn as_json(made: &Imported) -> serde_json::Value {
         "lost": made.ending.lost,
         "statements": made.statements,
         "connections": made.connections,
+        "connections_at_once": made.at_once,
         "left_out": made.left_out,
         "whole": made.whole,
     })

@@ -12,7 +12,7 @@ use wire::{Family, ServerUrl};
 use super::options::{LoadOptions, OutputOptions, ServerOptions};
 use super::server::look;
 use crate::clock::MonotonicClock;
-use crate::drive::{self, Finished};
+use crate::drive::{self, Finished, OnError};
 use crate::failure::{Failure, Usage};
 use crate::measure::{Collector, Names, ServerTime, connected_sums, server_time};
 use crate::output::{self, About};
@@ -211,17 +211,19 @@ impl Ran {
         told.and(hdr).and(parquet)
     }
 
-    /// How it ended, as an exit code.
+    /// How the run ended, as an exit code.
     pub(super) fn verdict(&self) -> anyhow::Result<ExitCode> {
         let finished = &self.finished;
         if let Some(failure) = &finished.failure {
-            let hint = "the results so far are on stdout; with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on";
+            let goes_on = goes_on(self.plan.on_error);
+            let hint = format!("the results so far are on stdout; {goes_on}");
             return Err(Failure::new(failure.clone(), hint).into());
         }
         if finished.stuck_connections > 0 {
             let message = format!(
-                "{} connections got no answer within --wait-seconds after the end",
-                finished.stuck_connections
+                "{} connections got no answer within {} s after the end",
+                finished.stuck_connections,
+                self.plan.wait.as_secs_f64()
             );
             return Err(Failure::new(
                 message,
@@ -247,6 +249,18 @@ impl Ran {
 /// connection may be about to begin one.
 fn is_behind(not_begun: u64, connections: u32) -> bool {
     not_begun > u64::from(connections)
+}
+
+/// How a load goes on where this one ended. A replay goes on after errors in any case, and has no such option.
+fn goes_on(on_error: OnError) -> &'static str {
+    match on_error {
+        OnError::Stop => {
+            "with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on"
+        }
+        OnError::Continue => {
+            "with --on-disconnect reconnect the load counts lost connections and goes on"
+        }
+    }
 }
 
 /// What stands at the beginning of a trace.
@@ -428,5 +442,11 @@ mod tests {
             let limits = hasty(&url).limits;
             assert_eq!((limits.connect, limits.read), (Some(connect), Some(read)));
         }
+    }
+
+    #[test]
+    fn a_load_that_goes_on_after_errors_is_not_told_to() {
+        assert!(goes_on(OnError::Stop).contains("--on-error"));
+        assert!(!goes_on(OnError::Continue).contains("--on-error"));
     }
 }

@@ -1,6 +1,5 @@
 //! A trace as a workload: its transactions run again, each after all that had ended when it began.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +22,11 @@ use crate::session::{RowsMode, Session, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
 mod check;
+mod otherwise;
+
+pub use otherwise::Otherwise;
+
+use otherwise::Divergence;
 
 /// A trace that is run again. Recorded connection n runs on connection n modulo their number, unless there is no order to keep.
 pub struct Replay {
@@ -44,42 +48,6 @@ struct Shared {
     ended_otherwise: Divergence,
     /// Requests that returned or changed another number of rows than when they were recorded.
     counted_otherwise: Divergence,
-}
-
-/// What went otherwise than in the recording, in two classes.
-#[derive(Debug, Default)]
-struct Divergence {
-    ordered: AtomicU64,
-    /// In transactions that ran beside others: it may be timing.
-    overlapped: AtomicU64,
-}
-
-impl Divergence {
-    fn add(&self, overlapped: bool, count: u64) {
-        let class = if overlapped {
-            &self.overlapped
-        } else {
-            &self.ordered
-        };
-        class.fetch_add(count, Ordering::SeqCst);
-    }
-
-    fn counts(&self) -> Otherwise {
-        let overlapped = self.overlapped.load(Ordering::SeqCst);
-        Otherwise {
-            count: self.ordered.load(Ordering::SeqCst) + overlapped,
-            overlapped,
-        }
-    }
-}
-
-/// How much went otherwise than in the recording.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Otherwise {
-    /// In all.
-    pub count: u64,
-    /// In transactions that overlapped others when they were recorded: it may be timing.
-    pub overlapped: u64,
 }
 
 impl Replay {
@@ -325,7 +293,7 @@ impl Client for Player {
             pauses.wait(step.pause, session);
             let event = &step.event;
             let of_session = self.is_about_session(event);
-            if of_session && !self.shared.choices.chatter {
+            if self.leaves_out(event) {
                 self.note(ordinal, State::Session, Done::default());
                 continue;
             }
@@ -369,7 +337,10 @@ impl Client for Player {
 
     fn ended(&mut self, outcome: &Result<Outcome, Error>, _session: &mut Session) {
         let Some(job) = self.job.take() else { return };
-        if outcome.is_err() != job.refused {
+        // The refused request is its last, and what is not sent is not refused.
+        let last = job.steps.last();
+        let left_out = last.is_some_and(|step| self.leaves_out(&step.event));
+        if outcome.is_err() != (job.refused && !left_out) {
             self.shared.ended_otherwise.add(job.overlapped, 1);
         }
         let counted = &self.shared.counted_otherwise;
@@ -402,6 +373,11 @@ impl Player {
             }
             _ => false,
         }
+    }
+
+    /// Whether a request is not sent.
+    fn leaves_out(&self, event: &Event) -> bool {
+        !self.shared.choices.chatter && self.is_about_session(event)
     }
 
     /// Whether the last request is a statement without a BEGIN before it that changes all of its rows or none. Several statements of one text

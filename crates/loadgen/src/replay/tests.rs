@@ -255,21 +255,24 @@ fn other_files_are_refused_with_what_they_are() {
     let length = u32::from_le_bytes(*length.first_chunk().expect("whole"));
     let foreign = block(BlockKind::Transactions, &[0xFF; 4]);
     let foreign = [&bytes[..head + length as usize], &foreign].concat();
-    for (content, said) in [
-        (newer, "version 9"),
-        (captured, "version 7"),
-        (b"SELECT 1;\n".to_vec(), "is not a trace"),
-        (Vec::new(), "is not a trace"),
-        (b"UPSHTRCE".to_vec(), "is not a trace"),
-        (meta_cut, "not a complete trace"),
-        (foreign, "contents that no trace has"),
+    let mut later = bytes.clone();
+    later[8] += 1;
+    for (content, said, hint) in [
+        (newer, "version 9", "capture again"),
+        (captured, "version 7", "load import"),
+        (later, "version 23", "record it again"),
+        (b"SELECT 1;\n".to_vec(), "is not a trace", "name a file"),
+        (Vec::new(), "is not a trace", "name a file"),
+        (b"UPSHTRCE".to_vec(), "is not a trace", "name a file"),
+        (meta_cut, "not a complete trace", "record it again"),
+        (foreign, "contents that no trace has", "record it again"),
     ] {
         std::fs::write(&file.0, content).expect("writes");
         for allow_truncated in [false, true] {
             let error = Trace::open(&file.0, allow_truncated).expect_err(said);
             assert!(error.to_string().contains(said), "{error}");
             let failure = error.downcast_ref::<Failure>();
-            assert!(failure.is_some_and(|failure| !failure.hint.is_empty()));
+            assert!(failure.is_some_and(|failure| failure.hint.contains(hint)));
         }
     }
     let missing = Trace::open(Path::new("/no/such"), false).expect_err("none");

@@ -391,6 +391,9 @@ impl Blocks {
                 ::trace::VERSION => {
                     "`upshift stack capture` wrote it: `upshift load import` makes a trace of it that can be replayed"
                 }
+                0..::trace::LOAD_FROM => {
+                    "`upshift stack capture` of another release wrote it: capture again"
+                }
                 _ => {
                     "record it again with this upshift-load, or replay it with the one that recorded it"
                 }

@@ -48,13 +48,13 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_bytes: Option<u64>,
     /// At the end, how long busy connections may go on.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, conflicts_with_all = ["pcap", "interface"])]
     pub drain_seconds: u64,
     /// If reading is too slow, forward traffic unread and count gaps. Without it, traffic waits.
     #[arg(long)]
     pub lossy: bool,
     /// Also accept clients that the server would know as this program's system user.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["pcap", "interface"])]
     pub share_identity: bool,
     /// Replace literals and parameters by their type and length.
     #[arg(long)]

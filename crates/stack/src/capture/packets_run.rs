@@ -143,6 +143,8 @@ impl<'a> Run<'a> {
             begun.last_ns = begun.last_ns.max(packet.at_ns);
             let connections = begun.reading.connections().into();
             self.counts.connections.store(connections, Relaxed);
+            let open = begun.reading.open() as u64;
+            self.counts.open.store(open, Relaxed);
         }
         let looks = self.number.is_multiple_of(LOOK) || self.looked.elapsed() >= LOOK_TIME;
         if looks {
@@ -259,5 +261,44 @@ fn usual(port: u16) -> Family {
     match port == PORTS[1] {
         true => Family::Postgres,
         false => Family::Mysql,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use etherparse::PacketBuilder;
+    use pcap_file::DataLink;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn connections_that_are_open_are_counted_for_the_line_of_progress() {
+        let trace = std::env::temp_dir().join(format!("upshift-open-{}", std::process::id()));
+        let line = Line::parse_from(["capture", "--pcap", "-", &trace.display().to_string()]);
+        let mut run = Run::new(&line.options, None, &PORTS);
+        for (port, ends) in [(4000, false), (4001, false), (4000, true)] {
+            let packet = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+            let packet = packet.tcp(port, 3306, 1, 100);
+            let packet = if ends { packet.rst() } else { packet.syn() };
+            let mut data = Vec::new();
+            packet.write(&mut data, b"").expect("room");
+            assert!(run.take(&Packet {
+                link: DataLink::RAW,
+                at_ns: 1,
+                data: &data,
+                whole: data.len(),
+            }));
+        }
+        let line = run.counts.line();
+        drop(run);
+        std::fs::remove_file(&trace).expect("a trace");
+        assert!(line.starts_with("2 connections (1 open)"), "{line}");
     }
 }

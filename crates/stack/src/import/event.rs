@@ -87,7 +87,7 @@ impl When {
             Self::Until(at, lasted) => (at.saturating_sub(lasted), lasted),
         };
         let began = shown.max(before);
-        (began, Some(began + lasted))
+        (began, Some(began.saturating_add(lasted)))
     }
 }
 

@@ -30,6 +30,9 @@ use survey::Survey;
 
 pub use options::{Format, Options};
 
+/// PostgreSQL's default.
+const PREFIX: &str = "%m [%p] ";
+
 /// Where a reader tells events.
 type Tell<'a> = dyn FnMut(Event) -> Result<(), Failure> + 'a;
 type Reader = fn(&mut Lines, &Prefix, &mut Tell<'_>) -> Result<Read, Failure>;
@@ -39,6 +42,15 @@ type Reader = fn(&mut Lines, &Prefix, &mut Tell<'_>) -> Result<Read, Failure>;
 /// # Errors
 /// A file that cannot be read or has nothing of its format, a prefix that cannot be used, a trace that cannot be written.
 pub fn run(options: &Options) -> Result<(), Failure> {
+    if options.prefix.is_some() && options.format != Format::Postgres {
+        return Err(Failure::usage(
+            format!(
+                "--prefix is for --format postgres alone, not for {}",
+                options.format.name()
+            ),
+            "remove it: the lines of other formats begin without log_line_prefix",
+        ));
+    }
     let summary = match log(options.format) {
         Some((family, reader)) => of_log(options, family, reader)?,
         None => json_lines::run(options)?,
@@ -67,7 +79,7 @@ fn log(format: Format) -> Option<(&'static str, Reader)> {
 }
 
 fn of_log<'a>(options: &'a Options, family: &str, reader: Reader) -> Result<Summary<'a>, Failure> {
-    let prefix = Prefix::parse(&options.prefix)?;
+    let prefix = Prefix::parse(options.prefix.as_deref().unwrap_or(PREFIX))?;
     can_be_read_twice(options)?;
     let mut survey = Survey::default();
     let read = read(options, &prefix, reader, &mut |event| {

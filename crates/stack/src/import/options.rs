@@ -14,9 +14,9 @@ pub struct Options {
     /// The log's format.
     #[arg(long, value_enum)]
     pub format: Format,
-    /// For --format postgres: the server's `log_line_prefix` (SHOW log_line_prefix).
-    #[arg(long, value_name = "PREFIX", default_value = "%m [%p] ")]
-    pub prefix: String,
+    /// For --format postgres: the server's `log_line_prefix` (SHOW log_line_prefix), unless it is the default, `%m [%p] `.
+    #[arg(long, value_name = "PREFIX")]
+    pub prefix: Option<String>,
     /// Replace literals and parameters by their type and length.
     #[arg(long)]
     pub mask: bool,

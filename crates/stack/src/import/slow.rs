@@ -195,7 +195,7 @@ impl Entry {
         }
         let (examined, in_order) = (self.count("Rows_examined")?, self.count("Read_rnd_next")?);
         let is_table = in_order == 0 || self.count("Created_tmp_tables") == Some(0);
-        is_table.then_some(in_order > 0 && 2 * in_order >= examined)
+        is_table.then_some(in_order > 0 && in_order >= examined.div_ceil(2))
     }
 
     /// The clock shows when the entry was written. A session can set the time that `Start` and `SET timestamp` have.

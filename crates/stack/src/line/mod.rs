@@ -58,7 +58,7 @@ pub enum Line {
 
 /// Whether a trace has its end, and nothing was lost while it was written.
 pub fn is_whole(ending: Option<&Ending>) -> bool {
-    ending.is_some_and(|ending| ending.stopped.is_none() && ending.lost == 0)
+    ending.is_some_and(Ending::is_whole)
 }
 
 /// What a login told.

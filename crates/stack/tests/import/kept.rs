@@ -385,6 +385,13 @@ fn what_is_no_such_log_is_refused_with_a_hint() {
         ),
         (
             kept("postgres.csv"),
+            "postgres-csv",
+            &["--prefix", "%m [%p] "],
+            2,
+            "--prefix is for --format postgres alone",
+        ),
+        (
+            kept("postgres.csv"),
             "postgres-json",
             &[],
             1,

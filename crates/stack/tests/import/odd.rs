@@ -53,6 +53,28 @@ fn a_time_that_no_statement_takes_is_left_out() {
     assert_eq!(imported.said["duration_s"], 0.000216);
 }
 
+/// No log of a server's has them, and nothing is left out of 64 bits because of them.
+#[test]
+fn the_largest_numbers_are_no_fault() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let figures = "Query_time: 999999999.0  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1 \
+        Created_tmp_tables: 0 Read_rnd_next: 18446744073709551615";
+    let (begin, rest) = SLOW.split_once("Query_time: ").expect("figures");
+    let (_, end) = rest.split_once("Rows_examined: 0").expect("figures");
+    let entry = [begin, figures, end].concat();
+    fs::write(&path, entry.repeat(20)).expect("room");
+    let imported = whole(&path, "mysql-slow", &[]);
+    assert_eq!(imported.requests().len(), 20);
+    let mut times = imported
+        .exchanges()
+        .map(|each| each["last_byte_ns"].as_u64());
+    let first = times.next().expect("one");
+    assert!(times.all(|time| time >= first) && first > Some(0));
+    let mut all = imported.exchanges();
+    assert!(all.all(|each| each["full_scan"] == true));
+}
+
 /// Otherwise their lines would belong to the statement before.
 #[test]
 fn commands_of_replicas_are_no_part_of_a_statement() {
@@ -169,6 +191,35 @@ fn a_client_of_postgres_is_known_without_its_login() {
         .collect();
     let expected = ["psql", "shop"].map(|name| (Some(name), Some(true)));
     assert_eq!(named, expected);
+}
+
+/// The server says behind the name how the connection is encrypted.
+#[test]
+fn a_client_of_postgres_with_tls_has_its_name_alone() {
+    let folder = Folder::new();
+    let path = folder.file("log");
+    let authorized = "connection authorized: user=a database=b application_name";
+    let line = |pid: u32, what: &str| format!("2026-11-23 07:50:22 UTC [{pid}] LOG:  {what}\n");
+    let logins = [
+        "my shop SSL enabled (protocol=TLSv1.3, cipher=TLS_AES_256_GCM_SHA384, bits=256)",
+        "psql GSS (authenticated=yes, encrypted=yes, principal=a@B)",
+        "plain",
+    ];
+    let lines = logins.iter().zip(7..).map(|(login, pid)| {
+        [
+            line(pid, "connection received: host=10.0.0.1 port=4000"),
+            line(pid, &format!("{authorized}={login}")),
+            line(pid, "duration: 0.1 ms  statement: SELECT 1"),
+        ]
+        .concat()
+    });
+    fs::write(&path, lines.collect::<String>()).expect("room");
+    let imported = whole(&path, "postgres", &[]);
+    let sessions = imported.records.iter();
+    let named: Vec<_> = sessions
+        .filter_map(|record| record["client"].as_str())
+        .collect();
+    assert_eq!(named, ["my shop", "psql", "plain"]);
 }
 
 /// With `log_min_duration_statement` an error's line has no duration, and the usual prefix no SQLSTATE.

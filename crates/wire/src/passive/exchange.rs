@@ -245,6 +245,11 @@ pub struct Parameters {
 }
 
 impl Parameters {
+    /// Bytes of all values.
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.iter().flatten().map(Parameter::bytes).sum()
+    }
+
     /// Leave out what is more than is kept.
     fn bound(&mut self, most: usize) {
         let mut bytes = 0;

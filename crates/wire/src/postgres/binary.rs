@@ -70,13 +70,16 @@ impl Column {
         matches!(self, Self::Date | Self::Timestamp | Self::Numeric)
     }
 
-    fn write(self, bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Error> {
+    fn write(self, bytes: &[u8], text: &mut Vec<u8>, bytes_max: usize) -> Result<(), Error> {
         match self {
             Self::Date => write_date(i32::from_be_bytes(exactly(bytes)?), text),
             Self::Timestamp => write_timestamp(i64::from_be_bytes(exactly(bytes)?), text),
-            _ => return write_numeric(bytes, text),
+            _ => write_numeric(bytes, text, bytes_max)?,
         }
-        Ok(())
+        match text.len() > bytes_max {
+            true => Err(Error::too_long(bytes_max)),
+            false => Ok(()),
+        }
     }
 }
 
@@ -109,10 +112,7 @@ pub(crate) fn read<'a>(
     for (column, cell) in columns.iter().zip(cells.iter()) {
         if let (true, Cell::Bytes(bytes)) = (column.is_made(), cell) {
             let before = text.len();
-            column.write(bytes, text)?;
-            if text.len() > bytes_max {
-                return Err(Error::too_long(bytes_max));
-            }
+            column.write(bytes, text, bytes_max)?;
             lengths.push(text.len() - before);
         }
     }
@@ -199,8 +199,9 @@ fn write_era(civil: Civil, text: &mut Vec<u8>) {
     }
 }
 
-/// Number of digits, power of the first, sign, places after the point, then the digits, each of them 0 to 9999.
-fn write_numeric(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Error> {
+/// Number of digits, power of the first, sign, places after the point, then the digits, each of them 0 to 9999. Zeros that would make the
+/// text longer than `bytes_max` are not written first.
+fn write_numeric(bytes: &[u8], text: &mut Vec<u8>, bytes_max: usize) -> Result<(), Error> {
     let word = |place: usize| -> Result<u16, Error> {
         let found = bytes.get(2 * place..).and_then(<[u8]>::first_chunk);
         found
@@ -221,6 +222,10 @@ fn write_numeric(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Error> {
     }
     if matches!(sign, NAN | INFINITY | MINUS_INFINITY) {
         return Ok(());
+    }
+    let zeros = DIGIT_PLACES * usize::try_from(first_power).unwrap_or(0) + places;
+    if text.len() + zeros > bytes_max {
+        return Err(Error::too_long(bytes_max));
     }
     // The digit of a power of 10,000.
     let digit = |power: i32| match usize::try_from(i32::from(first_power) - power) {
@@ -254,7 +259,7 @@ mod tests {
             .flat_map(|word| (*word as u16).to_be_bytes())
             .collect();
         let mut text = Vec::new();
-        write_numeric(&bytes, &mut text).expect("whole");
+        write_numeric(&bytes, &mut text, 1 << 10).expect("whole");
         String::from_utf8(text).expect("digits")
     }
 
@@ -305,6 +310,11 @@ mod tests {
         let columns = [Column::Numeric; 100];
         assert!(read(&columns, &mut cells, &mut text, 1 << 20).is_err());
         assert!(text.capacity() < 4 << 20);
+        // What would be too long is not made first.
+        let mut none = Vec::new();
+        let one = &mut [Cell::Bytes(&numeric)];
+        assert!(read(&columns[..1], one, &mut none, 1 << 10).is_err());
+        assert!(none.capacity() < 1 << 10);
         let mut one = [Cell::Bytes(&numeric)];
         read(&columns, &mut one, &mut text, 1 << 20).expect("a number of the server's");
     }

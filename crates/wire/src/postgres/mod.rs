@@ -332,6 +332,12 @@ impl Connection for Postgres {
         Ok(())
     }
 
+    fn reset(&mut self) -> Result<Done, Error> {
+        let done = self.query("DISCARD ALL", Fetch::ALL, &mut ())?;
+        self.results.clear();
+        Ok(done)
+    }
+
     fn load(
         &mut self,
         table: &str,

@@ -15,7 +15,7 @@ pub use bind::{bind_literals, positional};
 pub use database::used_database;
 pub use digest::digest_text;
 pub(crate) use mask::mask_secret;
-pub use mask::{has_secret, mask};
+pub use mask::{has_literals, has_secret, mask};
 pub use session::{autocommit, is_of_temporary};
 pub use statements::statements;
 pub use verb::{Verb, verb};

@@ -4,6 +4,7 @@ use wire::Family;
 use wire::passive::ParameterValue;
 use wire::passive::Side::{Client, Server};
 
+use crate::held::most;
 use crate::made::{OK, Passed, login, m, p, postgres};
 use crate::{Told, told};
 
@@ -14,16 +15,24 @@ const TIMESTAMP: u32 = 1114;
 const LONG: usize = 200_000;
 const MANY: usize = 45;
 
-/// What is kept of so many parameters of one type, each of these bytes.
-fn bound(kind: u32, bytes: &[u8], count: u16) -> Vec<ParameterValue> {
+/// 8 bytes that stand for 64,001 digits.
+const LONG_NUMERIC: [u8; 8] = [0, 0, 0x3E, 0x80, 0, 0, 0, 0];
+
+/// The Parse and the Bind of so many parameters of one type, each of these bytes.
+fn parse_and_bind(kind: u32, bytes: &[u8], count: u16) -> [Vec<u8>; 2] {
     let types = kind.to_be_bytes().repeat(count.into());
     let parse = [&b"a\0INSERT\0"[..], &count.to_be_bytes(), &types].concat();
     let value = [&(bytes.len() as u32).to_be_bytes(), bytes].concat();
     let values = value.repeat(count.into());
     let head = [&b"\0a\0\0\x01\0\x01"[..], &count.to_be_bytes()].concat();
     let bind = [head, values, b"\0\0".to_vec()].concat();
+    [m(b'P', &parse), m(b'B', &bind)]
+}
+
+/// What is kept of these parameters.
+fn bound(kind: u32, bytes: &[u8], count: u16) -> Vec<ParameterValue> {
     let told = postgres(vec![
-        (Client, [m(b'P', &parse), m(b'B', &bind)].concat()),
+        (Client, parse_and_bind(kind, bytes, count).concat()),
         (Server, [m(b'1', b""), m(b'2', b"")].concat()),
     ]);
     let bound = told.exchanges.last().expect("a Bind");
@@ -42,12 +51,23 @@ fn bytes(value: &ParameterValue) -> usize {
 
 #[test]
 fn numbers_of_a_few_bytes_and_many_digits_are_made_once() {
-    let long = [0, 0, 0x3E, 0x80, 0, 0, 0, 0];
-    let kept = bound(NUMERIC, &long, 263);
+    let kept = bound(NUMERIC, &LONG_NUMERIC, 263);
     assert_eq!((kept.len(), bytes(&kept[0])), (263, 64_001));
-    assert_eq!(kept[262], ParameterValue::Binary(long.to_vec()));
+    assert_eq!(kept[262], ParameterValue::Binary(LONG_NUMERIC.to_vec()));
     let all: usize = kept.iter().map(bytes).sum();
     assert!(all <= 128 << 10, "{all} bytes");
+}
+
+/// Each makes a text of 64 KB, and none is answered.
+#[test]
+fn digits_of_requests_under_way_are_bounded_together() {
+    let [parse, bind] = parse_and_bind(NUMERIC, &LONG_NUMERIC, 1);
+    let passed = vec![(Client, [parse, bind.repeat(1000)].concat())];
+    let held = most(|| {
+        let told = postgres(passed.clone());
+        assert_eq!((told.broken, told.exchanges.len()), (None, 1001));
+    });
+    assert!(held < 16 << 20, "{held} bytes");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Conversations made by hand: what no server here says, or no client here asks.
 
 use wire::Family;
-use wire::passive::{Kind, Side, Stream, Verb, Why};
+use wire::passive::{Kind, ParameterValue, Side, Stream, Verb, Why};
 
 use crate::held::most;
 use crate::{Told, read, text, told};
@@ -132,6 +132,19 @@ fn what_follows_an_error_and_is_sent_later_is_skipped_too() {
         (Kind::Ping, false),
     ];
     assert_eq!(seen, expected);
+}
+
+/// Its text may have said that they are passwords.
+#[test]
+fn parameters_of_a_statement_that_was_not_seen_are_kept_as_their_length() {
+    let bind = m(b'B', b"\0old\0\0\0\0\x01\0\0\0\x06geheim\0\0");
+    let flight = [bind, execute("", 0), SYNC.to_vec()].concat();
+    let answer = [m(b'2', b""), m(b'C', b"UPDATE 1\0"), m(b'Z', b"I")].concat();
+    let late = Stream::joined_late(Family::Postgres);
+    let told = read(late, &[(Client, flight), (Server, answer)]);
+    told.is_whole();
+    let parameters = told.exchanges[0].parameters.as_ref().expect("one");
+    assert_eq!(parameters.rows[0][0].value, ParameterValue::Masked(6));
 }
 
 #[test]

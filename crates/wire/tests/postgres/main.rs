@@ -75,6 +75,7 @@ fn everything_against_a_real_server() {
     endings(&server, connection);
     literals(connection);
     taken_back(connection);
+    resets(connection);
 }
 
 fn logins(server: &Server) {
@@ -390,4 +391,18 @@ fn taken_back(connection: &mut dyn Connection) {
         assert!(!connection.dialect().backslash_escapes);
     }
     connection.close(divide).expect("close");
+}
+
+fn resets(connection: &mut dyn Connection) {
+    let select = connection.prepare("SELECT 1").expect("prepare");
+    connection
+        .query("SET work_mem = '1MB'", ALL, &mut ())
+        .expect("set");
+    connection.reset().expect("reset");
+    assert_ne!(one(connection, "SHOW work_mem"), "1MB");
+    let gone = connection.execute(&select, &[], ALL, &mut ());
+    assert_eq!(sqlstate(gone), "26000");
+    let select = connection.prepare("SELECT 1").expect("prepare");
+    let again = connection.execute(&select, &[], ALL, &mut ());
+    assert_eq!(again.expect("execute").rows, 1);
 }

@@ -6,7 +6,7 @@ from shlex import quote
 
 from upshift.card.model import middle
 from upshift.check.model import Disk, Facts, Found
-from upshift.check.rule import Rule
+from upshift.check.rule import DAY_S, Rule
 from upshift.check.rules.words import GIB, share, size
 
 _SLOW_CAPACITY, _FAST_CAPACITY, _LEAST_CAPACITY = 1000, 2000, 100
@@ -20,6 +20,7 @@ _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs")
 _FAIR_QUEUES = ("bfq", "cfq")
 _NO_BARRIERS = ("nobarrier", "barrier=0")
 _LITTLE_ROOM, _ENOUGH_ROOM = 0.05, 50 * GIB
+_PURGED_DAYS = 7
 _UNSAFE_FLUSH = ("littlesync", "nosync")
 _MANUAL = "MySQL manual: InnoDB Startup Options and System Variables"
 
@@ -103,10 +104,11 @@ def _flush_unsafe(facts: Facts) -> Found | None:
 def _native_aio(facts: Facts) -> Found | None:
     if facts.on("innodb_use_native_aio"):
         return None
-    return Found(
-        evidence="innodb_use_native_aio is OFF: each of InnoDB's I/O threads waits for one operation at a time.",
-        settings={"innodb_use_native_aio": "ON"},
-    )
+    told = "innodb_use_native_aio is OFF: each of InnoDB's I/O threads waits for one operation at a time."
+    if facts.origins and "innodb_use_native_aio" not in facts.origins:
+        # ON is the default. Where the kernel refuses it, the server turns it off itself, and would again.
+        return Found(evidence=f"{told} No configuration says so: the server turned it off as it started, and its log has why.")
+    return Found(evidence=told, settings={"innodb_use_native_aio": "ON"})
 
 
 def _scheduler(facts: Facts) -> Found | None:
@@ -149,9 +151,17 @@ def _full(facts: Facts) -> Found | None:
     if not disk or not disk.size_bytes or disk.free_bytes >= min(_LITTLE_ROOM * disk.size_bytes, _ENOUGH_ROOM):
         return None
     told = f"{size(disk.free_bytes)} of {size(disk.size_bytes)} are free, {share(disk.free_bytes, disk.size_bytes)}."
-    if facts.variables.get("log_bin", "OFF") == "ON":
-        return Found(evidence=told, statements=("PURGE BINARY LOGS BEFORE NOW() - INTERVAL 7 DAY",))
+    if facts.variables.get("log_bin", "OFF") == "ON" and not 0 < _logs_kept_days(facts) <= _PURGED_DAYS:
+        return Found(evidence=told, statements=(f"PURGE BINARY LOGS BEFORE NOW() - INTERVAL {_PURGED_DAYS} DAY",))
     return Found(evidence=told, commands=(f"du -xh --max-depth=1 {quote(facts.text('datadir'))}",))
+
+
+def _logs_kept_days(facts: Facts) -> float:
+    """After how many days the server removes a binary log by itself; 0: never."""
+    if facts.variables.get("binlog_expire_logs_auto_purge") == "OFF":
+        return 0
+    seconds, days = (float(facts.variables.get(name, "0")) for name in ("binlog_expire_logs_seconds", "expire_logs_days"))
+    return seconds / DAY_S or days
 
 
 def _elsewhere(facts: Facts, disk: Disk) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshift.check.model import Facts, Found, Host
+from upshift.check.model import BY_SET, Facts, Found, Host
 from upshift.check.rule import Rule, too_little_traffic
 from upshift.check.rules.words import GIB, MIB, amount, share, size
 
@@ -91,10 +91,17 @@ def _huge_pages(facts: Facts) -> Found | None:
     )
 
 
+def _is_pool_configured(facts: Facts) -> bool:
+    """Whether the buffer pool has a size that innodb_dedicated_server leaves alone, at the next start as well."""
+    return facts.origins.get("innodb_buffer_pool_size", BY_SET) != BY_SET
+
+
 def _dedicated(facts: Facts) -> Found | None:
     host = facts.host
     assert host
-    if not facts.on("innodb_dedicated_server") or host.limited or host.others_bytes < host.memory_bytes / 4:
+    if not facts.on("innodb_dedicated_server") or _is_pool_configured(facts):
+        return None
+    if host.limited or host.others_bytes < host.memory_bytes / 4:
         return None
     told = (
         f"Other processes hold {size(host.others_bytes)} of {size(host.memory_bytes)}: the machine is not the server's alone."
@@ -104,7 +111,7 @@ def _dedicated(facts: Facts) -> Found | None:
 
 
 def _dedicated_ignored(facts: Facts) -> Found | None:
-    if not facts.on("innodb_dedicated_server") or "innodb_buffer_pool_size" not in facts.origins:
+    if not facts.on("innodb_dedicated_server") or not _is_pool_configured(facts):
         return None
     return Found(
         evidence="innodb_dedicated_server is ON, and innodb_buffer_pool_size is set: the server then takes the second.",
@@ -128,6 +135,9 @@ def _no_warm_up(facts: Facts) -> Found | None:
     return Found(evidence=f"{' and '.join(off)}: OFF.", settings=dict.fromkeys(off, "ON"))
 
 
+_ALSO_DEDICATED = (
+    "innodb_redo_log_capacity falls back to its default unless it is set, and so does innodb_flush_method before MySQL 8.4."
+)
 RULES: tuple[Rule, ...] = (
     Rule(
         id="buffer-pool-above-memory",
@@ -212,7 +222,7 @@ RULES: tuple[Rule, ...] = (
         needs=("machine",),
         condition=_dedicated,
         effect="The server takes what is left, not three quarters of all.",
-        risk="A smaller pool holds fewer pages.",
+        risk=f"A smaller pool holds fewer pages. {_ALSO_DEDICATED}",
     ),
     Rule(
         id="dedicated-server-ignored",
@@ -223,7 +233,7 @@ RULES: tuple[Rule, ...] = (
         variables=("innodb_dedicated_server", "innodb_buffer_pool_size"),
         condition=_dedicated_ignored,
         effect="The configuration says what holds; or leave innodb_buffer_pool_size out instead.",
-        risk="innodb_redo_log_capacity falls back to its default unless it is set.",
+        risk=_ALSO_DEDICATED,
     ),
     Rule(
         id="container-unaware",

@@ -23,25 +23,25 @@ def largest(kind: str) -> int | None:
 
 def _myisam(facts: Facts) -> Found | None:
     return _rebuild(
-        facts, [each for each in facts.tables if each.engine == "MyISAM"], "ENGINE=InnoDB", "do not survive a crash"
+        [each for each in facts.tables if each.engine == "MyISAM"], "ENGINE=InnoDB", "a crash may damage what MyISAM writes"
     )
 
 
 def _old_format(facts: Facts) -> Found | None:
     old = [each for each in facts.tables if each.engine == "InnoDB" and each.row_format in ("REDUNDANT", "COMPACT")]
-    return _rebuild(facts, old, "ROW_FORMAT=DYNAMIC", "have rows of an old format")
+    return _rebuild(old, "ROW_FORMAT=DYNAMIC", "rows of an old format")
 
 
 def _compressed(facts: Facts) -> Found | None:
     old = [each for each in facts.tables if each.engine == "InnoDB" and each.row_format == "COMPRESSED"]
-    return _rebuild(facts, old, "ROW_FORMAT=DYNAMIC KEY_BLOCK_SIZE=0", "are compressed page by page")
+    return _rebuild(old, "ROW_FORMAT=DYNAMIC KEY_BLOCK_SIZE=0", "compressed page by page")
 
 
-def _rebuild(_facts: Facts, tables: list[Table], change: str, what: str) -> Found | None:
+def _rebuild(tables: list[Table], change: str, what: str) -> Found | None:
     if not tables:
         return None
     return Found(
-        evidence=f"{tables_named(tables)}: {'it' if len(tables) == 1 else 'they'} {what}.",
+        evidence=f"{tables_named(tables)}: {what}.",
         statements=tuple(f"ALTER TABLE {name_of(each.schema_name, each.name)} {change}" for each in tables),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshift.check.model import Facts, Found, StoredStatistics
+from upshift.check.model import Facts, Found, StoredStatistics, Table
 from upshift.check.rule import Rule
 from upshift.check.rules.words import listed, name_of, tables_named
 
@@ -21,8 +21,14 @@ def _never(facts: Facts) -> Found | None:
     )
 
 
+def _has_stored(facts: Facts, table: Table) -> bool:
+    """Whether the optimizer takes a table's statistics from where ANALYZE TABLE stores them."""
+    options = table.options.lower()
+    return "stats_persistent=1" in options or (facts.on("innodb_stats_persistent") and "stats_persistent=0" not in options)
+
+
 def _frozen(facts: Facts) -> Found | None:
-    frozen = [each for each in facts.tables if "stats_auto_recalc=0" in each.options.lower()]
+    frozen = [each for each in facts.tables if "stats_auto_recalc=0" in each.options.lower() and _has_stored(facts, each)]
     if not frozen:
         return None
     return Found(
@@ -60,7 +66,8 @@ def _on_metadata(facts: Facts) -> Found | None:
 
 
 def _stale(facts: Facts) -> Found | None:
-    rows = {(each.schema_name, each.name): each.rows for each in facts.tables}
+    # Rows of other tables are left from when they were stored, and nothing renews them.
+    rows = {(each.schema_name, each.name): each.rows for each in facts.tables if _has_stored(facts, each)}
     stale = [each for each in facts.statistics if _is_stale(each, rows.get((each.schema_name, each.table)))]
     if not stale:
         return None
@@ -89,6 +96,7 @@ RULES: tuple[Rule, ...] = (
         cause="statistics",
         severity="warning",
         source=_MANUAL,
+        variables=("innodb_stats_persistent",),
         needs=("tables", "statistics"),
         condition=_stale,
         effect="The optimizer chooses plans for the table as it is.",
@@ -111,6 +119,7 @@ RULES: tuple[Rule, ...] = (
         cause="statistics",
         severity="warning",
         source=_MANUAL,
+        variables=("innodb_stats_persistent",),
         needs=("tables",),
         condition=_frozen,
         effect="Statistics follow a table when a tenth of its rows has changed.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from shlex import quote
 
 from upshift.card.model import middle
 from upshift.card.sentences import code_pages
@@ -24,7 +25,8 @@ def _small_pages(facts: Facts) -> Found | None:
     if effect != "cheaper":
         return None
     program = PurePosixPath(facts.host.program).name or "mysqld"
-    drop_in = f"/etc/systemd/system/{facts.family}.service.d"
+    # The unit's name is the distribution's choice: mysql on Debian, mysqld on Red Hat.
+    drop_in = quote(f"/etc/systemd/system/{facts.host.unit or f'{facts.family}.service'}.d")
     told = (
         f"A call of one of {facts.card.function_counts[-1]:,} functions costs {figure(middle(small))} ns on this machine when "
         f"they lie on pages of 4 KiB, and {figure(middle(huge))} ns on pages of 2 MiB; {size(text.size_bytes)} of the server's "

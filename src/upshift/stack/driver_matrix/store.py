@@ -22,6 +22,8 @@ _PASSWORD = re.compile(r"(//[^:/?#@]*):.*@")
 
 def begin(file: Path | None) -> DriversResult:
     """A new result, or that of the file, without what failed in it: that is tried again. Raises UsageError."""
+    if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
+        raise UsageError(f"--result {file} can be no file", "name a file in a folder that exists")
     if file is None or not file.exists():
         return DriversResult(
             command=shlex.join(("upshift", *(_PASSWORD.sub(r"\1:...@", each) for each in sys.argv[1:]))),
@@ -30,7 +32,7 @@ def begin(file: Path | None) -> DriversResult:
             machine=describe_machine(),
         )
     try:
-        found = DriversResult.model_validate_json(file.read_text())
+        found = DriversResult.model_validate_json(file.read_bytes())
     except ValidationError as error:
         raise UsageError(
             f"{file} is not a result of `upshift stack drivers`: {describe_invalid(error)}", "name another file, or remove it"

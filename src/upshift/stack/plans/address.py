@@ -61,7 +61,7 @@ def read_address(
         raise UsageError(f"{option} is no address: its host or port is malformed", _EXAMPLE) from error
     database = unquote(parts.path.lstrip("/"))
     if parts.scheme in ("mysql", "mariadb"):
-        found = find_address(url, defaults_file, login_path, environment)
+        found = find_address(url, defaults_file, login_path, environment, option=option)
         return Address(postgres=False, database=database, **found.model_dump())
     if parts.scheme not in _POSTGRES:
         raise UsageError(f"{option} is no address of a server", _EXAMPLE)

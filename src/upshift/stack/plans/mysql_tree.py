@@ -10,7 +10,7 @@ from upshift.stack.plans.members import DEEPEST, PlanUnreadable, number, too_dee
 from upshift.stack.plans.model import Node
 
 _LINE = re.compile(r"( *)-> (.*)", re.S)
-_FIGURE = r"[\d.e+-]+"
+_FIGURE = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 _COST = re.compile(rf"\s+\(cost=({_FIGURE})(?:\.\.({_FIGURE}))? rows=({_FIGURE})\)(?=\s|$)")
 _ACTUAL = re.compile(rf"\s+\(actual time=({_FIGURE})\.\.({_FIGURE}) rows=({_FIGURE}) loops=(\d+)\)$")
 _NEVER = re.compile(r"\s+\(never executed\)$")

@@ -100,8 +100,9 @@ def lost_bound(asked: Asked, thresholds: Thresholds) -> Seen | None:
                 # MySQL counts the rows of an index after the condition that is checked on its entries.
                 counted = bool(node.loops) and node.index_filter is None
                 estimated = 0.0 if counted else node.estimated_read or 0.0
-                read = max(node.actual_read or 0.0, estimated)
-                removed = read - (node.actual_rows or 0.0) if node.loops else read
+                loops = node.loops or 1.0
+                read = loops * max(node.actual_read or 0.0, estimated)
+                removed = read - loops * (node.actual_rows or 0.0) if node.loops else read
                 if removed < thresholds["P7.rows"]:
                     continue
                 missing = "lower" if used == {"upper"} else "upper"

@@ -30,19 +30,25 @@ def profiled(session: Session) -> Iterator[dict[str, Any]]:
     found: dict[str, Any] = {}
     try:
         session.ask("SET SESSION profiling = 1")
+        # The session keeps the last ones, those of statements before this one among them.
+        earlier = _explanations(session)
     except Refused:
         yield found
         return
     try:
         yield found
         with contextlib.suppress(Refused):
-            queries = [int(each[0]) for each in session.ask("SHOW PROFILES") if str(each[2]).startswith(_EXPLAINING)]
-            told = [times(_stages(session, each)) for each in queries]
+            told = [times(_stages(session, each)) for each in _explanations(session) if each not in earlier]
             if told and all(told):
                 found |= {**told[-1], "planning_ms": min(each["planning_ms"] for each in told)}
     finally:
         with contextlib.suppress(Refused):
             session.ask("SET SESSION profiling = 0")
+
+
+def _explanations(session: Session) -> list[int]:
+    """The numbers of those that the session has profiles of."""
+    return [int(each[0]) for each in session.ask("SHOW PROFILES") if str(each[2]).startswith(_EXPLAINING)]
 
 
 def _stages(session: Session, query: int) -> list[tuple[str, float]]:

@@ -68,7 +68,7 @@ class Source(Value):
 def read_file(file: Path, family: Family) -> Source:
     """The statements of a file, each once. Raises UsageError for a file without any that has a plan."""
     try:
-        text = file.read_text()
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}", "name a file of SQL statements, or a trace") from error
     each = [sql for sql in dict.fromkeys(split(text, family)) if first_word(sql, family) in EXPLAINABLE]

@@ -34,7 +34,9 @@ class Recorded:
         self.family = family
         self.version = "recorded"
         self.sent: list[str] = []
-        self.executed = ""
+        self.profiles: list[tuple[str, float]] = []
+        """What is profiled, and how long a plan was chosen."""
+        self._profiling = False
         self._versions, self._version, self._left = versions, 1, gone_after
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
@@ -49,14 +51,16 @@ class Recorded:
         if sql.startswith("SHOW SESSION STATUS"):
             return [("counter", str(len(self.sent)))]
         if sql == "SHOW PROFILES":
-            executed = [(8, 0.1, self.executed)] if self.executed else []
-            return [(6, 0.1, "EXPLAIN FORMAT=JSON SELECT"), (7, 0.1, "SHOW WARNINGS"), *executed, (9, 0.1, "SHOW STATUS")]
-        if sql.startswith("SHOW PROFILE FOR QUERY"):
-            planning = self.planned_s[0] if sql[-1] == "6" else self.planned_s[1]
-            ending = [] if sql[-1] == "6" else [("executing", 0.013)]
-            return [("init", 0.004), ("Optimizing", 0.001), ("statistics", planning - 0.001), *ending]
-        if "ANALYZE" in sql:
-            self.executed = sql
+            numbered = [(number, 0.1, profiled) for number, (profiled, _planning_s) in enumerate(self.profiles, 1)]
+            return list(numbered[-15:])
+        if sql.startswith("SHOW PROFILE FOR QUERY "):
+            profiled, planning_s = self.profiles[int(sql.rsplit(maxsplit=1)[-1]) - 1]
+            ending = [("executing", 0.013)] if "ANALYZE" in profiled else []
+            return [("init", 0.004), ("Optimizing", 0.001), ("statistics", planning_s - 0.001), *ending]
+        if self._profiling and sql != "SET SESSION profiling = 0":
+            self.profiles.append((sql, self.planned_s["ANALYZE" in sql]))
+        if "profiling" in sql:
+            self._profiling = sql.endswith("1")
         name = next((name for name, statement in shop.STATEMENTS.items() if sql.endswith(statement)), None)
         return [(self._answer(sql, name),)] if name else []
 
@@ -193,6 +197,16 @@ def test_of_two_times_of_planning_the_least_counts(family: shop.Family, planned_
     session.planned_s = planned_s
     plan = Asker(session).plan(shop.STATEMENTS["full"], execute=True)
     assert plan.planning_ms == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("family", ["mysql", "mariadb"])
+def test_a_statement_has_not_the_planning_of_the_one_before(family: shop.Family) -> None:
+    """The session's profiles are still those of both."""
+    session = Recorded(family)
+    asker = Asker(session)
+    asker.plan(shop.STATEMENTS["point"], execute=True)
+    session.planned_s = (0.008, 0.009)
+    assert asker.plan(shop.STATEMENTS["full"], execute=True).planning_ms == pytest.approx(8.0)
 
 
 def test_a_server_that_does_not_profile_is_asked_all_the_same() -> None:

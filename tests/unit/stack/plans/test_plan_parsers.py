@@ -221,6 +221,12 @@ def test_a_step_that_was_never_reached_has_no_loops() -> None:
     assert (tree.loops, tree.actual_rows, tree.estimated_rows) == (0.0, None, 2.0)
 
 
+@pytest.mark.parametrize(("cost", "last"), [("1.5", 1.5), ("4.45..5.71", 5.71), ("0..1.2e+6", 1.2e6)])
+def test_the_cost_of_a_step_is_that_of_its_last_row(cost: str, last: float) -> None:
+    tree = parse_mysql_tree(f"-> Sort: t.a  (cost={cost} rows=2)")
+    assert (tree.estimated_cost, tree.estimated_rows) == (last, 2.0)
+
+
 CONST = {"table_name": "t", "access_type": "const", "key": "PRIMARY", "used_key_parts": ["id"], "ref": ["const"]}
 RANGE = {"table_name": "t", "access_type": "range", "key": "a", "used_key_parts": ["a"], "rows": 5}
 

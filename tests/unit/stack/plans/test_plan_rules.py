@@ -209,6 +209,10 @@ def test_p7_counts_what_the_bound_would_have_left_out() -> None:
     assert "lower bound of b" in fires("P7", asked(scan("range", **node, actual_read=900, actual_rows=800)))
     silent("P7", asked(scan("range", **node, actual_read=900, actual_rows=801)))
     silent("P7", asked(scan("range", **{**node, "filter": "t.b < 9"}, actual_read=900, actual_rows=1)))
+    # In each of its loops.
+    often = {**node, "loops": 50}
+    assert "lower bound of b" in fires("P7", asked(scan("range", **often, actual_read=9, actual_rows=7)))
+    silent("P7", asked(scan("range", **often, actual_read=9, actual_rows=8)))
 
 
 def test_p7_takes_no_estimate_for_what_an_execution_counted() -> None:

@@ -76,7 +76,8 @@ fn is_test(text: &str) -> bool {
     asked.parse::<f64>().is_ok() || quoted.is_some_and(|inner| !inner.contains('\''))
 }
 
-fn statement(text: &str) -> &str {
+/// A statement without what may stand around it.
+pub(super) fn statement(text: &str) -> &str {
     text.trim().trim_end_matches(';').trim_end()
 }
 

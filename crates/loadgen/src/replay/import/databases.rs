@@ -36,7 +36,7 @@ impl Databases {
             }
             // A trace does not have what it says.
             Kind::ChangeUser => self.set(connection, None),
-            _ if is_several(exchange) && has_use(text) => self.set(connection, None),
+            _ if is_several(Family::Mysql, exchange) && has_use(text) => self.set(connection, None),
             _ if exchange.verb == Some(Verb::Use) => {
                 let dialect = Dialect {
                     family: Family::Mysql,

@@ -46,11 +46,13 @@ pub struct Imported {
     pub ending: Ending,
     /// Connections that sent them.
     pub connections: u32,
+    /// How many connections of the capture were open at the same time, at most.
+    pub at_once: u32,
     /// Different statements.
     pub statements: usize,
     /// Requests that a replay cannot send, by reason.
     pub left_out: BTreeMap<LeftOut, u64>,
-    /// Whether the capture ended as it was meant to.
+    /// The capture has its ending, and nothing was lost while it was written.
     pub whole: bool,
 }
 
@@ -110,13 +112,15 @@ fn write(known: &Known, from: &Path, to: &Path) -> anyhow::Result<Imported> {
             Record::Unread { connection, .. } | Record::Gap { connection, .. } => {
                 transactions.lose(connection);
             }
-            _ => {}
+            Record::Lost { .. } => transactions.lose_all(),
+            Record::Connected { .. } => {}
         }
     }
     let put = transactions.finish();
     Ok(Imported {
         ending: writer.finish()?,
         connections: put.connections,
+        at_once: known.at_once,
         statements: meta.statements.len(),
         left_out,
         whole: known.whole,
@@ -134,8 +138,11 @@ struct Known {
     ways: Ways,
     databases: Databases,
     connections: u32,
+    /// Connections that are open, and how many were at most.
+    open: u32,
+    at_once: u32,
     records: u64,
-    /// The capture has its ending.
+    /// As [`Imported::whole`].
     whole: bool,
 }
 
@@ -160,6 +167,8 @@ impl Known {
             ways: Ways::default(),
             databases: Databases::default(),
             connections: 0,
+            open: 0,
+            at_once: 0,
             records: 0,
             whole: false,
         };
@@ -176,19 +185,24 @@ impl Known {
                 Record::Closed { connection, .. } => {
                     transactions.lose(connection);
                     known.databases.closed(connection);
+                    known.open = known.open.saturating_sub(1);
                 }
                 Record::Unread { connection, .. } | Record::Gap { connection, .. } => {
                     transactions.lose(connection);
                 }
-                Record::Connected { .. } => known.connections += 1,
+                Record::Connected { .. } => {
+                    known.connections += 1;
+                    known.open += 1;
+                    known.at_once = known.at_once.max(known.open);
+                }
                 Record::Exchange {
                     connection,
                     exchange,
                 } => known.add(&mut transactions, connection, &exchange),
-                _ => {}
+                Record::Lost { .. } => transactions.lose_all(),
             }
         }
-        known.whole = capture.ending().is_some();
+        known.whole = capture.ending().is_some_and(trace::Ending::is_whole);
         if known.ids.len() > STATEMENTS_MAX {
             let message = format!(
                 "{} has {} different statements, and a trace holds {STATEMENTS_MAX}",

@@ -1,10 +1,9 @@
 //! What the load client has to send for a captured request.
 
 use serde::Serialize;
-use wire::Family;
-use wire::Value;
 use wire::passive::{Exchange, Kind, Parameter, ParameterValue, Text, Verb};
-use wire::sql::{bind_literals, positional};
+use wire::sql::{bind_literals, has_literals, has_secret, positional};
+use wire::{Dialect, Family, Value};
 
 use super::about_session;
 use super::ways::{Sort, is_several};
@@ -32,6 +31,8 @@ pub enum LeftOut {
     Load,
     /// The server refused it, and its transaction went on.
     Refused,
+    /// The capture ended, or lost bytes, before its answer was whole.
+    Unanswered,
 }
 
 impl LeftOut {
@@ -50,6 +51,7 @@ impl LeftOut {
             Self::Session => "change the session",
             Self::Load => "are COPY or LOAD DATA",
             Self::Refused => "were refused, and their transactions went on",
+            Self::Unanswered => "have no whole answer in the capture",
         }
     }
 }
@@ -87,6 +89,15 @@ pub(super) struct Sent {
 
 /// What to send for a captured request.
 pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
+    match asked(family, exchange) {
+        Request::Implied => Request::Implied,
+        // Nobody knows what came of it.
+        _ if exchange.incomplete => Request::Leave(LeftOut::Unanswered),
+        asked => asked,
+    }
+}
+
+fn asked(family: Family, exchange: &Exchange) -> Request {
     match exchange.kind {
         Kind::Query | Kind::Execute | Kind::BulkExecute => {}
         Kind::LongData => return Request::Leave(LeftOut::NotCaptured),
@@ -100,7 +111,10 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
     match exchange.verb {
         Some(Verb::Use) => Request::Leave(LeftOut::Database),
         Some(Verb::Load) => Request::Leave(LeftOut::Load),
-        verb if is_several(exchange) => several(exchange, name(verb)),
+        verb if is_several(family, exchange) => several(family, exchange, name(verb)),
+        Some(Verb::Set) if says(exchange, ["discard", "all"]) => Request::Reset,
+        // As a close of each. Sent, it would take what the replay has prepared.
+        Some(Verb::Other) if says(exchange, ["deallocate", "all"]) => Request::Implied,
         Some(Verb::Begin) => Request::Begin,
         Some(Verb::Commit) => Request::Commit,
         Some(Verb::Rollback) => Request::Rollback,
@@ -110,9 +124,17 @@ pub(super) fn request(family: Family, exchange: &Exchange) -> Request {
     }
 }
 
+/// Whether a statement has these words alone.
+fn says(exchange: &Exchange, words: [&str; 2]) -> bool {
+    let text = exchange.text.as_ref().map_or(&[][..], |text| &text.bytes);
+    let text = String::from_utf8_lossy(text).to_lowercase();
+    about_session::statement(&text).split_whitespace().eq(words)
+}
+
 fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<Sent, LeftOut> {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText)?;
-    let mut text = whole(text)?;
+    let dialect = dialect(family, exchange);
+    let mut text = whole(dialect, text)?;
     if exchange.verb == Some(Verb::Set) {
         let set = utf8(text)?;
         if set.to_ascii_lowercase().contains("autocommit") {
@@ -121,10 +143,6 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
             text = same.as_bytes();
         }
     }
-    let dialect = wire::Dialect {
-        family,
-        backslash_escapes: exchange.backslash_escapes,
-    };
     let mut types = Vec::new();
     let (sql, rows) = match &exchange.parameters {
         Some(parameters) if exchange.kind != Kind::Query => {
@@ -151,7 +169,7 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
         sql,
         verb,
         types,
-        sort: Sort::of(exchange),
+        sort: Sort::of(family, exchange),
         rows,
         is_bulk: exchange.kind == Kind::BulkExecute,
         counts: counts(exchange),
@@ -159,9 +177,10 @@ fn statement(family: Family, exchange: &Exchange, verb: &'static str) -> Result<
 }
 
 /// Texts of several statements go as they are: what is in the middle of one could end a statement.
-fn several(exchange: &Exchange, verb: &'static str) -> Request {
+fn several(family: Family, exchange: &Exchange, verb: &'static str) -> Request {
     let text = exchange.text.as_ref().ok_or(LeftOut::UnknownText);
-    match text.and_then(whole).and_then(utf8) {
+    let dialect = dialect(family, exchange);
+    match text.and_then(|text| whole(dialect, text)).and_then(utf8) {
         Err(why) => Request::Leave(why),
         Ok(text) => Request::Statement(Sent {
             sql: text.to_owned(),
@@ -192,10 +211,20 @@ fn takes_parameters(verb: Option<Verb>) -> bool {
     )
 }
 
-fn whole(text: &Text) -> Result<&[u8], LeftOut> {
-    match text.bytes.len() as u64 == text.length {
-        true => Ok(&text.bytes),
-        false => Err(LeftOut::NotCaptured),
+pub(super) fn dialect(family: Family, exchange: &Exchange) -> Dialect {
+    Dialect {
+        family,
+        backslash_escapes: exchange.backslash_escapes,
+    }
+}
+
+fn whole(dialect: Dialect, text: &Text) -> Result<&[u8], LeftOut> {
+    let is_cut = text.bytes.len() as u64 != text.length;
+    // A capture masks the literals of a statement that may say a password, numbers in their own length.
+    let is_masked = has_secret(&text.bytes) && has_literals(dialect, &text.bytes);
+    match is_cut || is_masked {
+        true => Err(LeftOut::NotCaptured),
+        false => Ok(&text.bytes),
     }
 }
 
@@ -272,7 +301,56 @@ fn name(verb: Option<Verb>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use wire::passive::Kept;
+
     use super::*;
+
+    #[test]
+    fn what_takes_all_prepared_statements_is_no_text() {
+        let sent = |sql: &str| {
+            let mut exchange = Exchange::new(Kind::Query, 0);
+            let family = Family::Postgres;
+            exchange.state(family.into(), sql.as_bytes(), None, Kept::BOUNDED);
+            request(family, &exchange)
+        };
+        assert_eq!(sent("DISCARD ALL"), Request::Reset);
+        assert_eq!(sent("deallocate  all;"), Request::Implied);
+        for text in ["DISCARD PLANS", "DEALLOCATE a"] {
+            assert!(matches!(sent(text), Request::Statement(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn masked_literals_are_no_values() {
+        let why = |sql: &str| {
+            let mut exchange = Exchange::new(Kind::Query, 0);
+            let sent = sql.as_bytes();
+            exchange.state(Family::Mysql.into(), sent, None, Kept::BOUNDED);
+            match request(Family::Mysql, &exchange) {
+                Request::Leave(why) => Some(why),
+                _ => None,
+            }
+        };
+        for (sql, expected) in [
+            ("SELECT name FROM user WHERE id = 42", None),
+            ("SELECT name, password FROM user", None),
+            // As long as what the capture has in its place.
+            (
+                "SELECT name, password FROM user WHERE id = 42",
+                Some(LeftOut::NotCaptured),
+            ),
+            (
+                "SELECT password FROM user WHERE name = 'of eighteen bytes'",
+                Some(LeftOut::NotCaptured),
+            ),
+            (
+                "SELECT password FROM user LIMIT 1; SELECT 2",
+                Some(LeftOut::NotCaptured),
+            ),
+        ] {
+            assert_eq!(why(sql), expected, "{sql}");
+        }
+    }
 
     #[test]
     fn a_float_is_the_number_that_the_server_made_of_it() {

@@ -102,6 +102,10 @@ impl<'a> Transactions<'a> {
         if self.family == Family::Postgres {
             self.passed_postgres(connection, exchange);
         }
+        // COM_CHANGE_USER ends what is open, as a connection's end does.
+        if exchange.incomplete || exchange.kind == Kind::ChangeUser {
+            self.lose(connection);
+        }
     }
 
     /// What `PostgreSQL` makes of a request, also of one that is not in the trace.
@@ -384,16 +388,21 @@ impl<'a> Transactions<'a> {
         }
     }
 
-    /// The capture has ended; what is open is lost.
-    pub(super) fn finish(mut self) -> Put {
+    /// Requests of nobody knows which connections are missing here.
+    pub(super) fn lose_all(&mut self) {
         let mut numbers: Vec<u32> = self.connections.keys().copied().collect();
         // What is still to be written stands in the same order every time.
         numbers.sort_unstable();
-        for number in &numbers {
-            self.lose(*number);
+        for number in numbers {
+            self.lose(number);
         }
+    }
+
+    /// The capture has ended; what is open is lost.
+    pub(super) fn finish(mut self) -> Put {
+        self.lose_all();
         Put {
-            connections: numbers.len() as u32,
+            connections: self.connections.len() as u32,
             sent: self.sent,
         }
     }

@@ -2,8 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use wire::passive::{Exchange, Kind};
+use wire::Family;
+use wire::passive::{Exchange, Kind, Verb};
+use wire::sql::statements;
 
+use super::request::dialect;
 use crate::session::{Protocol, Way};
 
 /// How one request came, as far as it shows by itself.
@@ -20,9 +23,9 @@ pub(super) enum Sort {
 
 impl Sort {
     /// Of a statement's request.
-    pub(super) fn of(exchange: &Exchange) -> Self {
+    pub(super) fn of(family: Family, exchange: &Exchange) -> Self {
         match exchange.kind {
-            Kind::Query if is_several(exchange) => Self::Several,
+            Kind::Query if is_several(family, exchange) => Self::Several,
             Kind::Query => Self::Text,
             _ if exchange.cursor || exchange.fetch_size.is_some() => Self::Cursor,
             _ => Self::Execute,
@@ -31,10 +34,19 @@ impl Sort {
 }
 
 /// Whether a text held several statements. A procedure's results are one statement's.
-pub(super) fn is_several(exchange: &Exchange) -> bool {
+pub(super) fn is_several(family: Family, exchange: &Exchange) -> bool {
     exchange.kind == Kind::Query
-        && exchange.results > 1
-        && exchange.verb != Some(wire::passive::Verb::Call)
+        && match exchange.results {
+            // A log does not say.
+            0 => has_several(family, exchange),
+            results => results > 1 && exchange.verb != Some(Verb::Call),
+        }
+}
+
+fn has_several(family: Family, exchange: &Exchange) -> bool {
+    let text = exchange.text.as_ref().map_or(&[][..], |text| &text.bytes);
+    let all = statements(dialect(family, exchange), text).into_iter();
+    all.filter(|one| !one.trim_ascii().is_empty()).count() > 1
 }
 
 /// What all requests of a prepared text have in common.
@@ -134,7 +146,7 @@ impl Habit {
 
 #[cfg(test)]
 mod tests {
-    use wire::passive::{Text, Verb};
+    use wire::passive::Text;
 
     use super::*;
 
@@ -201,20 +213,32 @@ mod tests {
         assert_eq!(ways.way(Sort::Cursor, b"SELECT ?").fetch_size, 50);
         assert_eq!(ways.way(Sort::Execute, b"SELECT ?").fetch_size, 0);
         let mut execute = exchange(Kind::Execute, 1);
-        assert_eq!(Sort::of(&execute), Sort::Execute);
+        assert_eq!(Sort::of(Family::Mysql, &execute), Sort::Execute);
         execute.cursor = true;
-        assert_eq!(Sort::of(&execute), Sort::Cursor);
+        assert_eq!(Sort::of(Family::Mysql, &execute), Sort::Cursor);
     }
 
     #[test]
     fn several_statements_of_one_text_are_none_of_a_procedure() {
         let mut query = exchange(Kind::Query, 1);
-        assert_eq!(Sort::of(&query), Sort::Text);
+        assert_eq!(Sort::of(Family::Mysql, &query), Sort::Text);
         query.results = 2;
-        assert_eq!(Sort::of(&query), Sort::Several);
+        assert_eq!(Sort::of(Family::Mysql, &query), Sort::Several);
         let way = Ways::default().way(Sort::Several, b"SELECT 1; SELECT 2");
         assert!(way.several && way.protocol == Protocol::Text);
         query.verb = Some(Verb::Call);
-        assert_eq!(Sort::of(&query), Sort::Text);
+        assert_eq!(Sort::of(Family::Mysql, &query), Sort::Text);
+        // Of a log.
+        query.results = 0;
+        for (sql, sort) in [
+            ("BEGIN; UPDATE t SET a = ';'; COMMIT", Sort::Several),
+            ("UPDATE t SET a = ';';", Sort::Text),
+        ] {
+            query.text = Some(Text {
+                bytes: sql.as_bytes().into(),
+                length: sql.len() as u64,
+            });
+            assert_eq!(Sort::of(Family::Postgres, &query), sort, "{sql}");
+        }
     }
 }

@@ -48,21 +48,33 @@ fn replayed(name: &str, reconnect: bool, deadlock_every: u64) -> (Arc<Asked>, u6
 }
 
 fn replay_of(path: &Path, reconnect: bool, faults: Faults, knobs: Knobs) -> (Finished, Arc<Asked>) {
-    let trace = Arc::new(Trace::open(path, false).expect("opens"));
     let choices = Choices {
-        order: Order::Serial,
-        pace: Pace::Fast,
-        loops: None,
-        unordered: false,
-        lenient: false,
-        chatter: true,
         reconnect,
-        follows: false,
+        ..CHOICES
     };
-    let replay = Replay::new(&trace, wire::Family::Mysql, 1, choices).expect("replays");
+    run(&replay(path, choices), faults, knobs)
+}
+
+const CHOICES: Choices = Choices {
+    order: Order::Serial,
+    pace: Pace::Fast,
+    loops: None,
+    unordered: false,
+    lenient: false,
+    chatter: true,
+    reconnect: false,
+    follows: false,
+};
+
+fn replay(path: &Path, choices: Choices) -> Arc<Replay> {
+    let trace = Arc::new(Trace::open(path, false).expect("opens"));
+    Arc::new(Replay::new(&trace, wire::Family::Mysql, 1, choices).expect("replays"))
+}
+
+fn run(replay: &Arc<Replay>, faults: Faults, knobs: Knobs) -> (Finished, Arc<Asked>) {
     let plan = plan(1, Arrivals::Closed, Duration::from_secs(60));
     let clock = Arc::new(FakeClock::default());
-    against(Arc::new(replay), faults, knobs, plan, clock)
+    against(replay.clone(), faults, knobs, plan, clock)
 }
 
 #[test]
@@ -136,4 +148,22 @@ fn a_refused_statement_that_succeeds_is_undone() {
     // What a procedure did before it was refused has stayed.
     let call = undone("call", "CALL p()", false, None);
     assert_eq!(call, ["SELECT ?", "execute", "ROLLBACK"]);
+}
+
+#[test]
+fn a_refused_request_that_is_left_out_ends_nothing_otherwise() {
+    let file = Scratch::new("refused-left-out");
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = TraceWriter::create(&file.0, &meta(), stop).expect("creates");
+    let mut tape = Tape::default();
+    // About the session.
+    tape.statement(StatementId(1), &[]);
+    tape.answered(Counts::default());
+    writer.add(0, TransactionKind(0), 0, 0, Ended::Refused, &tape);
+    writer.finish().expect("writes");
+    for (chatter, otherwise) in [(true, 1), (false, 0)] {
+        let replay = replay(&file.0, Choices { chatter, ..CHOICES });
+        run(&replay, Faults::default(), Knobs::default());
+        assert_eq!(replay.ended_otherwise().count, otherwise, "{chatter}");
+    }
 }

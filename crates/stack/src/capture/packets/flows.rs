@@ -70,6 +70,12 @@ impl Flows {
         self.number
     }
 
+    /// Connections whose end was not seen.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.flows.len() - self.ended
+    }
+
     /// Segments that brought nothing new.
     #[must_use]
     pub fn repeated(&self) -> u64 {
@@ -183,7 +189,7 @@ impl Flows {
 
     /// Before one more connection: give up those of which nothing will come any more.
     fn make_room(&mut self, taker: &mut dyn Taker) {
-        let open = self.flows.len() - self.ended;
+        let open = self.open();
         let is_full = open >= OPEN;
         if !is_full && self.at_ns < self.look_ns {
             return;

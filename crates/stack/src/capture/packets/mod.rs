@@ -87,6 +87,12 @@ impl Reading {
         self.flows.connections()
     }
 
+    /// Those of them whose end was not seen.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.flows.open()
+    }
+
     /// There are no more packets.
     pub fn finish(mut self, taker: &mut dyn Taker) -> Read {
         self.read.repeated = self.flows.repeated();

@@ -91,7 +91,7 @@ impl Messages {
         if let Some((_, client)) = split(text, b"application_name=")
             && text.starts_with(b"connection authorized: ")
         {
-            let client = String::from_utf8_lossy(client).into_owned();
+            let client = String::from_utf8_lossy(without_encryption(client)).into_owned();
             self.sessions.entry(session.clone()).or_default().client = Some(client.clone());
             return tell(Event::Named { session, client });
         }
@@ -212,6 +212,15 @@ impl Messages {
         request.error = error;
         tell(request_of(&message.session, request))
     }
+}
+
+/// A client's name without what stands behind it where the connection is encrypted.
+fn without_encryption(client: &[u8]) -> &[u8] {
+    [&b" SSL enabled (protocol="[..], b" GSS (authenticated="]
+        .iter()
+        .fold(client, |client, more| {
+            split(client, more).map_or(client, |(name, _)| name)
+        })
 }
 
 /// The SQLSTATE of an error whose line has none, as far as its words say it. Of the others only waits and conflicts matter.

@@ -153,7 +153,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// What the parts from a place on say, and the rest, where that is a message. `places`: how often literals behind names may stand in the
-    /// names themselves, in all, and once.
+    /// names themselves, or in the blanks that fill them up, in all, and once.
     fn from<'a>(
         &self,
         place: usize,
@@ -173,7 +173,7 @@ impl Reading<'_> {
             Some(part) => part,
             None => return (self.is_message)(rest).then_some((said, rest)),
         };
-        if let (Part::Application | Part::Other, Some(Part::Literal(literal))) =
+        if let (Part::Application | Part::Pid | Part::Other, Some(Part::Literal(literal))) =
             (part, self.parts.get(place + 1))
         {
             let ends = rest.match_indices(literal.as_str()).take(places);
@@ -298,6 +298,20 @@ mod tests {
                 "2026-11-23 08:51:10.254 +02 30469 % LOG:  x",
                 "30469",
                 None,
+                "",
+            ),
+            (
+                "%m [%7p] %5p ",
+                "2026-11-23 08:51:10.254 UTC [    469]   469 LOG:  x",
+                "469",
+                None,
+                "",
+            ),
+            (
+                "%m %-7p app=%a ",
+                "2026-11-23 08:51:10.254 UTC 469     app=psql LOG:  x",
+                "469",
+                Some("psql"),
                 "",
             ),
         ] {

@@ -20,7 +20,7 @@ const TEXTS: [u32; 8] = [25, 1043, 1042, 19, 18, 114, 142, 705];
 /// No date and no point in time has a text of more than this for each of its bytes.
 const MADE_FACTOR: usize = 4;
 /// A numeric of a few bytes may stand for many thousand digits: so much more is made for all values of a message together.
-const MADE_BYTES_MAX: usize = 64 * 1024;
+pub(super) const MADE_BYTES_MAX: usize = 64 * 1024;
 
 /// Takes a body apart from its begin.
 #[derive(Debug, Clone, Copy)]
@@ -82,14 +82,16 @@ pub(super) fn sqlstate(body: &[u8]) -> String {
     String::new()
 }
 
-/// A Bind's parameters, from behind its names. `None` where there are none.
+/// A Bind's parameters, from behind its names; `made_bytes` of text are made of numerics that stand for more than they are. `None` where
+/// there are none.
 pub(super) fn parameters(
     mut fields: Fields<'_>,
     types: &[u32],
     is_secret: bool,
+    made_bytes: usize,
 ) -> Option<Parameters> {
     let mut row = Vec::new();
-    let whole = row_of(&mut fields, types, &mut row).is_some();
+    let whole = row_of(&mut fields, types, &mut row, made_bytes).is_some();
     if whole && row.is_empty() {
         return None;
     }
@@ -102,12 +104,16 @@ pub(super) fn parameters(
     })
 }
 
-fn row_of(fields: &mut Fields<'_>, types: &[u32], row: &mut Vec<Parameter>) -> Option<()> {
+fn row_of(
+    fields: &mut Fields<'_>,
+    types: &[u32],
+    row: &mut Vec<Parameter>,
+    mut room: usize,
+) -> Option<()> {
     let count = fields.u16()?;
     let formats = (0..count)
         .map(|_| fields.u16())
         .collect::<Option<Vec<_>>>()?;
-    let mut room = MADE_BYTES_MAX;
     for number in 0..usize::from(fields.u16()?) {
         let format = match formats.as_slice() {
             [] => 0,

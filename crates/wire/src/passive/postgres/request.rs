@@ -1,12 +1,12 @@
 //! The client's messages: which exchange each belongs to.
 
-use super::fields::{Fields, parameters};
+use super::fields::{Fields, MADE_BYTES_MAX, parameters};
 use super::frames::{Message, Piece};
 use super::group::{Answer, Due, Group};
 use super::names::{Portal, Statement};
 use super::{GROUPS_MAX, HELD_BYTES_MAX, Out, Postgres, keep};
 use crate::passive::mysql::{PARAMETERS_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::passive::{Kind, Text, Why};
+use crate::passive::{Kind, Parameters, Text, Why};
 use crate::sql::verb;
 use crate::{Dialect, Family};
 
@@ -258,7 +258,10 @@ impl Postgres {
         let (Some(portal), Some(name)) = (fields.text(), fields.text()) else {
             return;
         };
-        let statement = self.names.statement(name).cloned().unwrap_or_default();
+        let statement = self.names.statement(name).cloned();
+        // Nobody knows what one is about that was prepared before.
+        let is_secret = statement.as_ref().is_none_or(|known| known.is_secret);
+        let statement = statement.unwrap_or_default();
         let replaces = self.names.add_portal(
             portal,
             Portal {
@@ -270,11 +273,15 @@ impl Postgres {
         let Some(group) = self.groups.back_mut() else {
             return;
         };
-        group.held += fields.0.len();
-        self.held += fields.0.len();
+        let made_bytes = HELD_BYTES_MAX.saturating_sub(self.held).min(MADE_BYTES_MAX);
+        let parameters = parameters(fields, &statement.types, is_secret, made_bytes);
+        let held = parameters.as_ref().map_or(0, Parameters::bytes);
+        let held = held.max(fields.0.len());
+        group.held += held;
+        self.held += held;
         group.portal = Some(portal.to_vec());
         group.exchange.early_close = replaces;
-        group.exchange.parameters = parameters(fields, &statement.types, statement.is_secret);
+        group.exchange.parameters = parameters;
         group.exchange.text = statement.text;
         group.exchange.verb = statement.verb;
     }

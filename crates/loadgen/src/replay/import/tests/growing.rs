@@ -1,25 +1,28 @@
-//! A capture that goes on while it is imported, and one that must not be overwritten.
+//! A capture that goes on while it is imported, one that must not be overwritten, and one of connections that come and go.
 
 use std::os::unix::fs::MetadataExt;
 
 use trace::{Begin, Capture, Ending, TraceWriter};
-use wire::passive::{Observed, Verb};
+use wire::passive::{Observed, Totals, Verb};
 
 use super::super::{Known, import, write};
 use super::query;
 use crate::replay::tests::Scratch;
 
-/// A capture of these statements.
-fn capture(name: &str, statements: &[&str]) -> Scratch {
-    let scratch = Scratch::new(&format!("import-{name}"));
-    let begin = Begin {
+fn begin() -> Begin {
+    Begin {
         family: "mysql".to_owned(),
         began_unix_us: 0,
         capture: Capture::Proxy,
         masked: false,
         log: None,
-    };
-    let writer = TraceWriter::create(&scratch.0, &begin, 0).expect("creates");
+    }
+}
+
+/// A capture of these statements.
+fn capture(name: &str, statements: &[&str]) -> Scratch {
+    let scratch = Scratch::new(&format!("import-{name}"));
+    let writer = TraceWriter::create(&scratch.0, &begin(), 0).expect("creates");
     writer.connected(0, false);
     for (ms, sql) in (1..).zip(statements) {
         let exchange = query(sql, Verb::Select, (ms, ms), false);
@@ -49,4 +52,19 @@ fn a_capture_is_not_overwritten() {
     let refused = import(&capture.0, &capture.0).expect_err("the same file");
     assert!(refused.to_string().contains("overwrite"), "{refused}");
     assert_eq!(std::fs::read(&capture.0).expect("a capture"), before);
+}
+
+#[test]
+fn connections_are_counted_that_were_open_at_the_same_time() {
+    let (from, to) = (Scratch::new("at-once-capture"), Scratch::new("at-once"));
+    let writer = TraceWriter::create(&from.0, &begin(), 0).expect("creates");
+    for ms in 0..3 {
+        let connection = writer.connected(ms, false);
+        let exchange = query("SELECT a FROM t", Verb::Select, (ms, ms), false);
+        writer.observed(connection, &Observed::Exchange(Box::new(exchange)));
+        writer.closed(connection, ms, Totals::default());
+    }
+    writer.finish(Ending::default()).expect("writes");
+    let made = import(&from.0, &to.0).expect("a trace");
+    assert_eq!((made.connections, made.at_once), (3, 1));
 }

@@ -3,6 +3,7 @@
 mod databases;
 mod growing;
 mod listed;
+mod lost;
 mod pauses;
 mod postgres;
 
@@ -110,6 +111,10 @@ fn imported_on(
     exchanges: &[(u32, Exchange)],
 ) -> (Vec<String>, u64, usize) {
     let (_file, trace, left_out) = trace_of(family, name, exchanges, true);
+    (transactions(&trace), trace.ending.lost, left_out)
+}
+
+fn transactions(trace: &Trace) -> Vec<String> {
     let mut reader = trace.reader().unwrap();
     let mut found = Vec::new();
     while let Some(one) = reader.next_transaction().unwrap() {
@@ -126,7 +131,7 @@ fn imported_on(
             words.join("; ")
         ));
     }
-    (found, trace.ending.lost, left_out)
+    found
 }
 
 #[test]
