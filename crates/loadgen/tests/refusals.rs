@@ -78,6 +78,18 @@ fn no_server() {
 
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
+fn files_that_cannot_be_written_are_refused_before_the_load() {
+    let server = Server::mariadb(&[]);
+    let url = filled(&server, 1, 200);
+    for option in ["--hdr", "--parquet", "--record"] {
+        let ran = load(&format!("{POINT} {option} /no/such/folder/file"), &url);
+        ran.refused(1, &["cannot write /no/such/folder/file"]);
+        assert!(ran.stdout.is_empty(), "{}", ran.stdout);
+    }
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
 fn more_connections_than_the_server_takes() {
     for (server, said) in [
         (

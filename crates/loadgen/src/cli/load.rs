@@ -53,21 +53,11 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// A load's choices count as well as the URL's.
-    ///
-    /// # Errors
-    /// A URL that cannot be used, and what the server's protocol does not have.
-    pub(super) fn new(server: &ServerOptions, knobs: Knobs) -> Result<Self, Usage> {
-        Self::of(parse(server)?, knobs)
-    }
-
     /// # Errors
     /// What the server's protocol does not have.
-    pub(super) fn of(mut url: ServerUrl, mut knobs: Knobs) -> Result<Self, Usage> {
-        knobs.metadata &= url.metadata;
-        url.metadata = knobs.metadata;
-        knobs.binary_results |= url.binary_results;
-        url.binary_results = knobs.binary_results;
+    pub(super) fn of(url: ServerUrl, mut knobs: Knobs) -> Result<Self, Usage> {
+        knobs.metadata = url.metadata;
+        knobs.binary_results = url.binary_results;
         knobs.check(url.family)?;
         let hasty = hasty(&url);
         Ok(Self {
@@ -102,8 +92,11 @@ pub fn run_workload(
     options: &LoadOptions,
 ) -> anyhow::Result<ExitCode> {
     let plan = options.plan()?;
-    let target = Target::new(&options.server, options.knobs.knobs()?)?;
+    let mut url = parse(&options.server)?;
+    options.knobs.choose_in(&mut url);
+    let target = Target::of(url, options.knobs.knobs()?)?;
     let server = look(&target, &*workload, &plan)?;
+    options.output.check()?;
     let interrupt = interrupt_flag()?;
     let writer = match &options.record {
         None => None,
@@ -161,7 +154,7 @@ pub(super) fn perform(
         clock: Arc::new(MonotonicClock::start()),
     };
     let before = connected_sums(|| (target.account)());
-    let mut live = Live::new();
+    let mut live = Live::new(plan.warmup);
     let tick = &mut |collector: &Collector, elapsed_s| live.tick(collector, elapsed_s);
     let finished = drive::run(workload, &shared, plan.clone(), interrupt, tick)?;
     live.end();
@@ -203,19 +196,19 @@ impl Ran {
         about: &About<'_>,
         options: &OutputOptions,
     ) -> anyhow::Result<()> {
-        if options.json {
-            output::tell(&serde_json::to_string_pretty(result)?)?;
+        let told = if options.json {
+            output::tell(&serde_json::to_string_pretty(result)?)
         } else {
-            output::tell(output::table(result, options.wide).trim_end())?;
-        }
-        if let Some(path) = &options.hdr {
-            let names = &self.shared.names;
-            output::write_hdr(path, &about.transactions, names, &self.finished)?;
-        }
-        if let Some(path) = &options.parquet {
-            output::write_parquet(path, &self.finished)?;
-        }
-        Ok(())
+            output::tell(output::table(result, options.wide).trim_end())
+        };
+        let (names, finished) = (&self.shared.names, &self.finished);
+        let hdr = options.hdr.as_deref().map_or(Ok(()), |path| {
+            output::write_hdr(path, &about.transactions, names, finished)
+        });
+        let parquet = options.parquet.as_deref();
+        let parquet = parquet.map_or(Ok(()), |path| output::write_parquet(path, finished));
+        // All are tried: each may be on another disk.
+        told.and(hdr).and(parquet)
     }
 
     /// How the run ended, as an exit code.
@@ -238,9 +231,9 @@ impl Ran {
             )
             .into());
         }
-        if finished.totals.not_begun > 0 {
+        if is_behind(finished.totals.not_begun, self.plan.connections) {
             eprintln!(
-                "WARNING: {} transactions were due and did not begin: the server and these connections cannot keep --rate or --pace; the latencies include their waits",
+                "WARNING: {} transactions were due and did not begin: the server was slow at the end, or it and these connections cannot keep --rate or --pace; the latencies include their waits",
                 finished.totals.not_begun
             );
         }
@@ -250,6 +243,12 @@ impl Ran {
             ExitCode::SUCCESS
         })
     }
+}
+
+/// Whether so many that were due and did not begin tell something of the server. Any load ends in the midst of arrivals: each
+/// connection may be about to begin one.
+fn is_behind(not_begun: u64, connections: u32) -> bool {
+    not_begun > u64::from(connections)
 }
 
 /// How a load goes on where this one ended. A replay goes on after errors in any case, and has no such option.
@@ -301,22 +300,44 @@ pub(super) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
 /// The live line: renewed each second, and only on a terminal.
 struct Live {
     on: bool,
+    /// Nothing is counted before.
+    warmup_s: f64,
     shown_s: f64,
     transactions: u64,
 }
 
 impl Live {
-    fn new() -> Self {
+    fn new(warmup: Duration) -> Self {
         Self {
             on: std::io::stderr().is_terminal(),
+            warmup_s: warmup.as_secs_f64(),
             shown_s: 0.0,
             transactions: 0,
         }
     }
 
     fn tick(&mut self, collector: &Collector, elapsed_s: f64) {
-        if !self.on || elapsed_s < self.shown_s + 1.0 {
-            return;
+        if self.on
+            && let Some(line) = self.line(collector, elapsed_s)
+        {
+            eprint!("\r\x1b[K{line}");
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    /// None where the one before is not a second old.
+    fn line(&mut self, collector: &Collector, elapsed_s: f64) -> Option<String> {
+        let is_warming_up = elapsed_s < self.warmup_s;
+        if !is_warming_up {
+            self.shown_s = self.shown_s.max(self.warmup_s);
+        }
+        let since_s = elapsed_s - self.shown_s;
+        if since_s < 1.0 {
+            return None;
+        }
+        self.shown_s = elapsed_s;
+        if is_warming_up {
+            return Some(format!("{elapsed_s:.0} s: warm-up"));
         }
         let (transactions, p99_ns, errors) = collector.with(|totals| {
             let errors: u64 = totals.transactions.iter().map(|tally| tally.errors).sum();
@@ -326,14 +347,12 @@ impl Live {
                 errors,
             )
         });
-        let tps = (transactions - self.transactions) as f64 / (elapsed_s - self.shown_s);
-        eprint!(
-            "\r\x1b[K{elapsed_s:.0} s: {tps:.0} transactions/s; so far p99 {} us, {errors} errors",
-            p99_ns / 1000
-        );
-        let _ = std::io::stderr().flush();
-        self.shown_s = elapsed_s;
+        let tps = (transactions - self.transactions) as f64 / since_s;
         self.transactions = transactions;
+        Some(format!(
+            "{elapsed_s:.0} s: {tps:.0} transactions/s; so far p99 {} us, {errors} errors",
+            p99_ns / 1000
+        ))
     }
 
     fn end(&self) {
@@ -345,7 +364,69 @@ impl Live {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::options::KnobOptions;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        knobs: KnobOptions,
+    }
+
+    #[test]
+    fn an_option_goes_before_what_the_url_says() {
+        for (url, option, expected) in [
+            ("mysql://h/d", None, (true, false)),
+            ("mysql://h/d", Some("--no-metadata"), (false, false)),
+            ("mysql://h/d?metadata=off", None, (false, false)),
+            (
+                "mysql://h/d?metadata=off",
+                Some("--metadata"),
+                (true, false),
+            ),
+            ("postgres://h/d", Some("--binary-results"), (true, true)),
+            ("postgres://h/d?binary-results=on", None, (true, true)),
+            (
+                "postgres://h/d?binary-results=on",
+                Some("--no-binary-results"),
+                (true, false),
+            ),
+        ] {
+            let line = Line::parse_from(["load"].into_iter().chain(option));
+            let mut url = ServerUrl::parse(url).expect("valid");
+            line.knobs.choose_in(&mut url);
+            let knobs = line.knobs.knobs().expect("choices of a load");
+            let knobs = Target::of(url, knobs).expect("the server has it").knobs;
+            assert_eq!(
+                (knobs.metadata, knobs.binary_results),
+                expected,
+                "{option:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_due_as_a_load_ends_does_not_put_it_behind() {
+        assert!(!is_behind(8, 8));
+        assert!(is_behind(9, 8));
+    }
+
+    #[test]
+    fn the_live_line_has_no_figures_in_the_warm_up() {
+        let collector = Collector::new(0, 1);
+        let mut live = Live::new(Duration::from_millis(2500));
+        let mut line = |elapsed_s| live.line(&collector, elapsed_s);
+        assert_eq!(line(2.1).as_deref(), Some("2 s: warm-up"));
+        assert_eq!(line(2.4), None);
+        collector.with(|totals| totals.transactions[0].count = 300);
+        assert_eq!(line(3.4), None, "less than a second of it");
+        let told = line(3.5).expect("a second of it");
+        assert!(told.contains(" 300 transactions/s"), "{told}");
+        let told = line(4.5).expect("a second more");
+        assert!(told.contains(" 0 transactions/s"), "{told}");
+    }
 
     #[test]
     fn nothing_waits_for_ever_for_the_servers_account() {

@@ -266,6 +266,17 @@ mod tests {
     use super::command;
 
     #[test]
+    fn arrivals_are_those_of_a_rate() {
+        let is_taken = |more: &str| {
+            let words = format!("upshift-load commit run --server mysql://h/d {more}");
+            let found = command().try_get_matches_from(words.split_whitespace());
+            found.is_ok()
+        };
+        assert!(is_taken("") && is_taken("--rate 10 --arrivals uniform"));
+        assert!(!is_taken("--arrivals uniform"));
+    }
+
+    #[test]
     fn the_last_of_two_options_counts_and_statements_add_up() {
         let words = "upshift-load tpcc run --server mysql://root@/t --fetch-size 10 --batch none \
                      --fetch-size 0 --batch rewritten \

@@ -1,13 +1,17 @@
 //! Options that all loads have.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use wire::ServerUrl;
 
 use crate::drive::{ArrivalProcess, Arrivals, OnDisconnect, OnError, Plan};
-use crate::failure::Usage;
+use crate::failure::{Failure, Usage};
+use crate::output::file_name;
 use crate::session::{Isolation, Knobs, Protocol, RowsMode};
 
 /// Which server.
@@ -81,8 +85,18 @@ impl KnobOptions {
             isolation: self.isolation,
             fetch_size: self.fetch_size.or(fetch_size),
             rows: self.rows,
-            metadata: !self.no_metadata,
-            binary_results: self.binary_results,
+            // The server's URL has the others.
+            ..Knobs::default()
+        }
+    }
+
+    /// What is chosen here goes before what the URL says.
+    pub(super) fn choose_in(&self, url: &mut ServerUrl) {
+        if self.metadata || self.no_metadata {
+            url.metadata = self.metadata;
+        }
+        if self.binary_results || self.no_binary_results {
+            url.binary_results = self.binary_results;
         }
     }
 }
@@ -112,9 +126,33 @@ impl OutputOptions {
     #[must_use]
     pub fn files(&self) -> Map<String, Value> {
         [("hdr", &self.hdr), ("parquet", &self.parquet)]
-            .map(|(name, file)| (name.to_owned(), json!(file)))
+            .map(|(name, file)| (name.to_owned(), file_name(file.as_deref())))
             .into_iter()
             .collect()
+    }
+
+    /// Whether the files can be written, before the load whose results they are for. What they hold stays until then.
+    ///
+    /// # Errors
+    /// The system's, with the file's name.
+    pub fn check(&self) -> Result<(), Failure> {
+        for path in [&self.hdr, &self.parquet].into_iter().flatten() {
+            // Whoever reads a pipe would take this for its end.
+            if path
+                .metadata()
+                .is_ok_and(|known| known.file_type().is_fifo())
+            {
+                continue;
+            }
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|error| {
+                Failure::new(
+                    format!("cannot write {}: {error}", path.display()),
+                    "name a file in a folder that is there and can be written to",
+                )
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -146,7 +184,7 @@ pub struct LoadOptions {
     #[arg(long, value_parser = rate)]
     pub rate: Option<f64>,
     /// How the starts of an open loop are spaced.
-    #[arg(long, value_enum, default_value_t = ArrivalProcess::Poisson)]
+    #[arg(long, value_enum, default_value_t = ArrivalProcess::Poisson, requires = "rate")]
     pub arrivals: ArrivalProcess,
     /// How statements are sent.
     #[command(flatten)]
@@ -173,7 +211,7 @@ impl LoadOptions {
     #[must_use]
     pub fn files(&self) -> Map<String, Value> {
         let mut files = self.output.files();
-        files.insert("record".to_owned(), json!(self.record));
+        files.insert("record".to_owned(), file_name(self.record.as_deref()));
         files
     }
 
@@ -224,5 +262,53 @@ fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate <= 1e8 => Ok(rate),
         _ => Err("a number of transactions a second, above 0 and up to 100000000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_whose_name_is_no_text_is_told() {
+        let name = OsStr::from_bytes(b"\xFF.hlog");
+        let options = OutputOptions {
+            json: true,
+            wide: false,
+            histogram: false,
+            hdr: Some(name.into()),
+            parquet: None,
+        };
+        let files = options.files();
+        assert_eq!(files["hdr"], "\u{FFFD}.hlog");
+        assert!(files["parquet"].is_null());
+    }
+
+    #[test]
+    fn files_that_cannot_be_written_are_refused_and_what_others_hold_stays() {
+        let folder =
+            std::env::temp_dir().join(format!("upshift-load-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let mut options = OutputOptions {
+            json: false,
+            wide: false,
+            histogram: false,
+            hdr: Some(folder.join("earlier")),
+            parquet: Some(folder.join("new")),
+        };
+        std::fs::write(folder.join("earlier"), "results").expect("writes");
+        options.check().expect("both can be written");
+        let earlier = std::fs::read_to_string(folder.join("earlier"));
+        assert_eq!(earlier.expect("there"), "results");
+        for refused in [folder.join("no/such"), folder.clone()] {
+            options.parquet = Some(refused.clone());
+            let failure = options.check().expect_err("no file");
+            let name = refused.display().to_string();
+            assert!(failure.message.contains(&name), "{}", failure.message);
+        }
+        std::fs::remove_dir_all(&folder).expect("removes");
     }
 }

@@ -15,7 +15,7 @@ use super::options::{KnobOptions, OutputOptions, ServerOptions, cpus, seconds};
 use super::server::look;
 use crate::drive::{ArrivalProcess, Arrivals, Finished, OnDisconnect, OnError, Plan};
 use crate::failure::{Failure, Usage};
-use crate::output::{self, About};
+use crate::output::{self, About, file_name};
 use crate::replay::{
     Answers, Choices, Differences, DigestHead, DigestReader, DigestWriter, Earlier, Loop, Order,
     Pace, Replay, Sent, Trace,
@@ -133,9 +133,9 @@ impl ReplayOptions {
     /// The files, by their options' names, and whether all of the trace has to be there.
     fn files(&self) -> Map<String, Value> {
         let mut files = self.output.files();
-        files.insert("digest".to_owned(), json!(self.digest));
-        files.insert("compare".to_owned(), json!(self.compare));
-        files.insert("again".to_owned(), json!(self.again));
+        files.insert("digest".to_owned(), file_name(self.digest.as_deref()));
+        files.insert("compare".to_owned(), file_name(self.compare.as_deref()));
+        files.insert("again".to_owned(), file_name(self.again.as_deref()));
         files.insert("allow_truncated".to_owned(), self.allow_truncated.into());
         files.insert("on_difference".to_owned(), json!(self.on_difference));
         files
@@ -165,6 +165,7 @@ impl ReplayOptions {
 /// What stops it before it began; what stops it later, and answers that differ, are in the results and the exit code.
 pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> {
     let mut url = parse(&options.server)?;
+    options.knobs.choose_in(&mut url);
     let names_none = url.database.is_empty();
     let trace = Arc::new(Trace::open(&options.trace, options.allow_truncated)?);
     let follows = follows(&mut url, &trace)?;
@@ -182,6 +183,7 @@ pub(super) fn replay_trace(options: &ReplayOptions) -> anyhow::Result<ExitCode> 
     )?);
     let plan = options.plan(&trace);
     let server = look(&target, &*replay, &plan)?;
+    options.output.check()?;
     let knobs = target.knobs;
     let head = DigestHead {
         trace: trace.id_text(),

@@ -29,6 +29,8 @@ use worker::is_full;
 
 /// So often the live line is renewed and Ctrl-C looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// So long is waited for each other connection where one was refused.
+const OTHERS: Duration = Duration::from_secs(1);
 
 /// What a run left.
 #[derive(Debug)]
@@ -131,7 +133,9 @@ fn all_connected(inbox: &Receiver<Report>, run: &Run) -> anyhow::Result<()> {
         match inbox.recv() {
             Ok(Report::Connected) => {}
             Ok(Report::Refused(error)) => {
-                return Err(refused(&error, number, run.plan.connections).into());
+                let wanted = run.plan.connections;
+                let connected = number + connected_beside(inbox, wanted - number - 1);
+                return Err(refused(&error, connected, wanted).into());
             }
             Ok(Report::NoThread(error)) => {
                 let hint = "use fewer --connections";
@@ -145,6 +149,13 @@ fn all_connected(inbox: &Receiver<Report>, run: &Run) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// How many of so many others have logged in: a refusal is told faster than a login ends. Nobody waits for one that gets no answer.
+fn connected_beside(inbox: &Receiver<Report>, others: u32) -> u32 {
+    let reports = (0..others).map_while(|_| inbox.recv_timeout(OTHERS).ok());
+    let connected = reports.filter(|report| matches!(report, Report::Connected));
+    connected.count() as u32
 }
 
 /// What a refused login means, and what to do.
@@ -169,6 +180,9 @@ pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
         Error::Io(_) => "check that the server is running, and host, port and socket in --server",
         Error::Tls(_) => {
             "tls=verify needs a certificate that names the host of --server and that one of tls-ca has signed; tls=verify-ca needs only the second, because the certificates that MySQL and MariaDB make for themselves name no host; tls=required needs neither"
+        }
+        Error::Unsupported(_) | Error::Url(_) => {
+            "docs/reference/load.md has the options of --server, and says which of them allow which passwords"
         }
         _ => "see the server's log",
     };

@@ -8,7 +8,7 @@ use wire::{Connection, Error};
 
 use super::fakes::{Asked, FakeClock, Faults, MS, against as on_fakes, plan};
 use super::run::Run;
-use super::{ArrivalProcess, Arrivals, Finished, Plan, Report, finish};
+use super::{ArrivalProcess, Arrivals, Finished, Plan, Report, all_connected, finish, refused};
 use crate::clock::{Clock, MonotonicClock};
 use crate::measure::{Collector, Names};
 use crate::session::{Isolation, Knobs, Protocol, Session, StatementId, StatementSpec};
@@ -239,6 +239,35 @@ fn connections_that_cannot_run_end_the_load_with_the_reason() {
     );
     let why = finished.failure.expect("a failure");
     assert!(why.contains("out of memory"), "{why}");
+}
+
+#[test]
+fn what_the_url_does_not_allow_is_not_in_the_servers_log() {
+    let error = Error::Unsupported("login by mysql_clear_password".into());
+    let failure = refused(&error, 0, 1);
+    assert!(failure.hint.contains("--server"), "{}", failure.hint);
+}
+
+#[test]
+fn a_refusal_that_is_told_first_does_not_hide_who_logged_in() {
+    let plan = plan(4, Arrivals::Closed, Duration::from_secs(60));
+    let run = Run::new(plan, Arc::new(FakeClock::default()), Collector::new(0, 0));
+    let full = || Error::Server {
+        code: 1040,
+        sqlstate: "08004".into(),
+        message: "Too many connections".into(),
+    };
+    let (reports, inbox) = std::sync::mpsc::channel();
+    for report in [
+        Report::Refused(full()),
+        Report::Connected,
+        Report::Refused(full()),
+        Report::Connected,
+    ] {
+        reports.send(report).expect("told");
+    }
+    let refused = all_connected(&inbox, &run).expect_err("refused");
+    assert!(refused.to_string().contains("after 2 of 4"), "{refused}");
 }
 
 #[test]

@@ -279,6 +279,10 @@ pub fn result(
     let statements_run = totals.work_statements();
     let completed = totals.completed.iter().sum::<u64>() + totals.completed_rolled_back;
     let cpu_us = totals.client_cpu_ns as f64 / 1000.0;
+    let mut notes = about.notes.clone();
+    if finished.duration_s <= 0.0 && !plan.warmup.is_zero() {
+        notes.push("the load ended within its warm-up: nothing was measured".to_owned());
+    }
     let tpmc = about
         .tpmc
         .map(|kind| rate(totals.completed[usize::from(kind.0)]) * 60.0);
@@ -314,7 +318,7 @@ pub fn result(
         comparable: false,
         server_time,
         replay: None,
-        notes: about.notes.clone(),
+        notes,
     }
 }
 

@@ -1,8 +1,10 @@
 //! Results: for people, for machines, for other tools.
 
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 use anyhow::Context;
+use serde_json::Value;
 
 mod hdr;
 mod json;
@@ -20,6 +22,12 @@ pub use json::{
 pub use replay::{AnswerResult, DifferingRequest, RecordedOn, Replay, replay};
 pub use series::write_parquet;
 pub use table::table;
+
+/// A file's name in a result. It may be no text, and JSON is.
+#[must_use]
+pub fn file_name(path: Option<&Path>) -> Value {
+    path.map(|path| path.display().to_string()).into()
+}
 
 /// A line on stdout. A reader that has gone (`| head`) is no failure; `println!` would end the program there.
 ///

@@ -96,7 +96,10 @@ fn small() -> (Commit, Shared, Plan, Finished) {
 }
 
 fn small_result() -> Result {
-    let (workload, shared, plan, finished) = small();
+    result_of(&small())
+}
+
+fn result_of((workload, shared, plan, finished): &(Commit, Shared, Plan, Finished)) -> Result {
     let url = "mysql://h/d?tls=required";
     let server = Server {
         family: "mysql".into(),
@@ -111,13 +114,23 @@ fn small_result() -> Result {
         &shared.statements,
     );
     result(
-        &About::from(&workload as &dyn Workload),
-        &shared,
-        &plan,
+        &About::from(workload as &dyn Workload),
+        shared,
+        plan,
         server,
         server_time,
-        &finished,
+        finished,
     )
+}
+
+#[test]
+fn a_load_that_ends_within_its_warm_up_says_so() {
+    let mut run = small();
+    run.2.warmup = Duration::from_secs(5);
+    assert_eq!(result_of(&run).notes, small_result().notes);
+    run.3.duration_s = 0.0;
+    let notes = result_of(&run).notes.join("; ");
+    assert!(notes.contains("within its warm-up"), "{notes}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::catalog::{EMBEDDED, ENTRIES, SHARED_FLAVOUR};
 use crate::failure::Usage;
+use crate::output::file_name;
 
 /// Which flavour's files are taken.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ impl Choice {
         let all = [
             ("flavour", json!(self.flavour)),
             ("statement", json!(switched)),
-            ("statements_dir", json!(self.folder)),
+            ("statements_dir", file_name(self.folder.as_deref())),
         ];
         all.map(|(name, value)| (name.to_owned(), value))
             .into_iter()
@@ -93,14 +94,9 @@ impl Choice {
     /// A statement or flavour that is not.
     pub(super) fn check_names(&self) -> Result<(), Usage> {
         for (name, _) in &self.statements {
-            if !ENTRIES.iter().any(|entry| entry.name == name) {
-                let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
-                return Err(Usage::new(
-                    format!("--statement {name}: there is no such statement"),
-                    format!("there are {}", names.join(", ")),
-                ));
-            }
+            is_statement(name, &format!("--statement {name}"))?;
         }
+        self.check_folder()?;
         let own = self
             .folder
             .as_ref()
@@ -113,6 +109,43 @@ impl Choice {
             "there are benchmarksql and tuned; --statements-dir names a folder of flavours of your own",
         ))
     }
+
+    /// Whether the user's folder is there, and holds nothing that would be left out in silence.
+    fn check_folder(&self) -> Result<(), Usage> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        if !folder.is_dir() {
+            let message = format!(
+                "--statements-dir {}: there is no such folder",
+                folder.display()
+            );
+            let hint = "name a folder of flavours: FOLDER/FLAVOUR/NAME.sql";
+            return Err(Usage::new(message, hint));
+        }
+        let switched = self.statements.iter().map(|(_, flavour)| flavour.as_str());
+        for flavour in switched.chain([self.flavour.as_str(), SHARED_FLAVOUR]) {
+            let files = std::fs::read_dir(folder.join(flavour));
+            for file in files.into_iter().flatten().flatten() {
+                if let Some(name) = file.file_name().to_string_lossy().strip_suffix(".sql") {
+                    is_statement(name, &file.path().display().to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is a statement of this name, which was given as `given`.
+fn is_statement(name: &str, given: &str) -> Result<(), Usage> {
+    if ENTRIES.iter().any(|entry| entry.name == name) {
+        return Ok(());
+    }
+    let names = ENTRIES.iter().map(|entry| entry.name);
+    Err(Usage::new(
+        format!("{given}: there is no such statement"),
+        format!("there are {}", Vec::from_iter(names).join(", ")),
+    ))
 }
 
 impl fmt::Display for Choice {
@@ -202,6 +235,16 @@ mod tests {
             sql(&own, "new_order.item_select"),
             "SELECT i_price FROM item WHERE i_id = ?"
         );
+        std::fs::write(folder.join("mine/new_order.items.sql"), "SELECT 1").expect("a file");
+        let error = Statements::read(&own).expect_err("nobody would send it");
+        let message = error.to_string();
+        assert!(
+            message.contains("mine/new_order.items.sql: there is no such"),
+            "{message}"
+        );
         std::fs::remove_dir_all(folder).expect("gone");
+        own.statements.clear();
+        let error = Statements::read(&own).expect_err("nothing is there");
+        assert!(error.to_string().contains("no such folder"), "{error}");
     }
 }
