@@ -162,6 +162,33 @@ patched = '\xfe\x00\x00\x02'
     }
 
     #[test]
+    fn the_series_list_has_the_flag_whatever_the_warnings() {
+        let file =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../server/mysql-9.7/allowed.toml");
+        let list = Allowed::read(&file).expect("the list");
+        let end = |warnings: u8, status: u8| {
+            let mut answer = answer(b'7', status);
+            let at = answer.bytes.len() - 6;
+            answer.bytes[at] = warnings;
+            answer
+        };
+        for request in ["SELECT COUNT(c1) FROM t0;", "SELECT COUNT(a.c1) FROM t0 a;"] {
+            for (with, without) in [(0x22, 0x02), (0x23, 0x03), (0x62, 0x42), (0x63, 0x43)] {
+                for warnings in [0, 2, 20] {
+                    let (stock, patched) = (end(warnings, with), end(warnings, without));
+                    assert!(list.holds(request, &stock, &patched), "{request}");
+                    assert!(!list.holds(request, &patched, &stock), "{request}");
+                    // One warning more.
+                    let more = end(warnings + 1, without);
+                    assert!(!list.holds(request, &stock, &more), "{request}");
+                }
+            }
+        }
+        let (stock, patched) = (end(0, 0x22), end(0, 0x02));
+        assert!(!list.holds("SELECT COUNT(*) FROM t0;", &stock, &patched));
+    }
+
+    #[test]
     fn what_differs_beside_the_texts_is_not_allowed() {
         let entry = |stock: &str, patched: &str| Entry {
             patch: "one".to_owned(),
