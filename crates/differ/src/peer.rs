@@ -79,22 +79,7 @@ impl Peer {
     /// # Errors
     /// As [`Self::connect`].
     pub fn impatient(socket: &Path, wanted: u32, patience: Duration) -> Result<Self> {
-        let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(patience))?;
-        let mut peer = Self {
-            stream,
-            input: Vec::with_capacity(1 << 16),
-            at: 0,
-            out: Vec::with_capacity(1 << 12),
-            payload: Vec::with_capacity(1 << 12),
-            agreed: 0,
-            slots: Slots::default(),
-            due: VecDeque::new(),
-            patience,
-            witness: None,
-            sent: Instant::now(),
-            came: Came::InTime,
-        };
+        let mut peer = Self::over(UnixStream::connect(socket)?, patience)?;
         let mut greeting = Vec::new();
         peer.packet(&mut greeting)?;
         let offered = offered(&greeting[4..]).ok_or_else(|| broken("no greeting"))?;
@@ -121,6 +106,24 @@ impl Peer {
                 _ => return Err(broken(&String::from_utf8_lossy(&said[4..]))),
             }
         }
+    }
+
+    fn over(stream: UnixStream, patience: Duration) -> Result<Self> {
+        stream.set_read_timeout(Some(patience))?;
+        Ok(Self {
+            stream,
+            input: Vec::with_capacity(1 << 16),
+            at: 0,
+            out: Vec::with_capacity(1 << 12),
+            payload: Vec::with_capacity(1 << 12),
+            agreed: 0,
+            slots: Slots::default(),
+            due: VecDeque::new(),
+            patience,
+            witness: None,
+            sent: Instant::now(),
+            came: Came::InTime,
+        })
     }
 
     /// From now on an answer that is late is waited for longer, and this witness is called.
@@ -340,12 +343,13 @@ impl Peer {
         answer.warnings = u16::from_le_bytes([head[10], head[11]]);
         let follows = self.agreed & OPTIONAL_METADATA == 0 || head.get(12) == Some(&1);
         for count in [parameters, columns] {
-            if count == 0 || !follows {
+            if count == 0 {
                 continue;
             }
-            for _ in 0..count {
+            for _ in 0..if follows { count } else { 0 } {
                 self.take(answer, Kind::Definition)?;
             }
+            // This packet comes without definitions, too.
             if self.agreed & DEPRECATE_EOF == 0 {
                 self.take(answer, Kind::End)?;
             }
@@ -458,3 +462,6 @@ fn frame(mut number: u8, payload: &[u8], out: &mut Vec<u8>) {
         (number, rest) = (number.wrapping_add(1), after);
     }
 }
+
+#[cfg(test)]
+mod tests;
