@@ -60,6 +60,8 @@ class Kept:
             result = json.loads(file.read_text())
             if result["what"] != what:
                 raise SystemExit(f"{file} is of {result['what']}")
+            if result["machine"] != describe_machine().model_dump(mode="json"):
+                raise SystemExit(f"{file} is of another machine")
             self.rows = result["comparisons"]
 
     def runs(self) -> int:

@@ -17,13 +17,10 @@ import typer
 from upshift import __version__, console, errors, interrupts, plan, shell
 from upshift.cli import app as cli_app
 from upshift.cli import session as cli_session
-from upshift.cli.outcome import exit_code
 from upshift.cli.session import locked, session
-from upshift.errors import CacheBusy, LoadFailed, UpshiftError
-from upshift.measure.model import Comparison, Experiment, Plan
+from upshift.errors import CacheBusy, LoadFailed
 from upshift.options import Options
 from upshift.paths import CHECKOUT
-from upshift.report.result import Result
 from upshift.run.directory import Manifest, RunDirectory, all_runs
 from upshift.shell import Command
 from upshift.toolchain import doctor
@@ -367,96 +364,6 @@ def test_a_session_makes_a_run_and_leaves_no_process(tmp_path: Path, monkeypatch
     with pytest.raises(LoadFailed), session("train", {}, stages=1, jobs=2, resume=run.name):
         raise LoadFailed("it failed when it was resumed")
     assert not run.finished
-
-
-def compared(low: float, high: float, arm: str = "optimised", metric: str = "qps", *, held_out: bool = False) -> Comparison:
-    return Comparison.model_validate(
-        {
-            "workload": "w",
-            "held_out": held_out,
-            "connections": 8,
-            "metric": metric,
-            "arm": arm,
-            "baseline": "plain",
-            "ratio": (low + high) / 2,
-            "ci_low": low,
-            "ci_high": high,
-            "confidence": 0.95,
-            "trials": 6,
-            "verdict": "inconclusive",
-            "trials_needed": None,
-        }
-    )
-
-
-@pytest.mark.parametrize(
-    ("comparisons", "fail_below", "margin", "code"),
-    [
-        ([compared(0.5, 0.6)], None, 0.0, 0),
-        ([], None, 0.0, 0),
-        ([compared(1.2, 1.3)], 1.1, 0.0, 0),
-        ([compared(1.1, 1.3)], 1.1, 0.0, 0),
-        ([compared(1.0, 1.05)], 1.1, 0.0, 3),
-        ([compared(1.0, 1.3)], 1.1, 0.0, 4),
-        ([compared(1.0, 1.3), compared(1.0, 1.05)], 1.1, 0.0, 3),
-        ([compared(1.2, 1.3), compared(0.5, 0.6, held_out=True)], 1.1, 0.0, 0),
-        ([compared(1.2, 1.3), compared(0.5, 0.6, arm="today")], 1.1, 0.0, 0),
-        ([compared(1.2, 1.3), compared(0.5, 0.6, metric="latency_ms_p99")], 1.1, 0.0, 0),
-        ([compared(0.985, 1.015)], 1.0, 0.0, 4),
-        ([compared(0.985, 1.015)], 1.0, 0.02, 0),  # As fast as before, as far as the margin asks.
-        ([compared(0.97, 1.03)], 1.0, 0.02, 4),
-        ([compared(0.985, 0.995)], 1.0, 0.02, 0),
-        ([compared(0.95, 0.99)], 1.0, 0.02, 3),
-    ],
-)
-def test_fail_below(comparisons: list[Comparison], fail_below: float | None, margin: float, code: int) -> None:
-    assert exit_code(result_of(*comparisons), fail_below, margin) == code
-
-
-@pytest.mark.parametrize("comparisons", [(), (compared(1.2, 1.3, held_out=True),)])
-def test_fail_below_with_nothing_to_judge_is_an_error(comparisons: tuple[Comparison, ...]) -> None:
-    with pytest.raises(UpshiftError, match="nothing to judge"):
-        exit_code(result_of(*comparisons), 1.0)
-
-
-def test_fail_below_says_which_margin_would_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exit_code(result_of(compared(0.912, 1.1)), 1.0) == 4
-    assert "w at 8 connections may be below 1 (0.91 to 1.10 at 95 %): --margin 0.088 accepts it" in capsys.readouterr().err
-    assert exit_code(result_of(compared(0.912, 1.1)), 1.0, 0.088) == 0
-    assert exit_code(result_of(compared(0.7, 0.8)), 1.0) == 3
-    assert "w at 8 connections is below 1 at 95 % (0.70 to 0.80)" in capsys.readouterr().err
-    # One trial gives no limits: no margin that can be asked for accepts that.
-    assert exit_code(result_of(compared(0.0, 1e9)), 1.0) == 4
-    said = capsys.readouterr().err
-    assert "w at 8 connections may be below 1" in said and "--margin" not in said
-
-
-def result_of(*comparisons: Comparison) -> Result:
-    """A result that holds these comparisons and nothing else."""
-    measured = Plan(
-        trials=6,
-        rounds=1,
-        slice_s=1,
-        lead_s=0.3,
-        warmup_s=1,
-        seed=1,
-        headline_connections=8,
-        server_cpus=(0,),
-        client_cpus=(1,),
-        placement="",
-    )
-    experiment = Experiment(
-        plan=measured,
-        arms=(),
-        baseline="plain",
-        loads=(),
-        levels=(),
-        comparisons=comparisons,
-        confidence=0.95,
-        steal_share=0.0,
-        flags=(),
-    )
-    return Result.model_construct(experiment=experiment)
 
 
 # The reference document says all that the program takes, and nothing else. It is read, not written, here.

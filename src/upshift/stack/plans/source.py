@@ -13,8 +13,8 @@ from upshift.stack.plans.statements import EXPLAINABLE, first_word, split
 from upshift.stack.timeline import read_facts
 from upshift.values import Value
 
-# Of statements that are sent before the answer to the one before has come, each has the time from that answer on. Literals beside
-# a word of a password are masked in every trace (crates/wire/src/sql/mask.rs): with other values the plan may be another.
+# Of statements that are sent before the answer to the one before has come, each has the time from that answer on.
+# Literals beside a word of a password are masked in every trace (crates/wire/src/sql/mask.rs): with others, plans may be others.
 _DISTINCT = """
 WITH explainable AS (
   SELECT *, coalesce(max(last_byte_us) OVER (

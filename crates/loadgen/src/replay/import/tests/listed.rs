@@ -1,35 +1,20 @@
 //! Which statements of a capture a trace lists.
 
-use trace::{Begin, Capture, Ending, TraceWriter};
+use trace::{Ending, TraceWriter};
 use wire::passive::{Exchange, Observed, Verb};
 
-use super::super::import;
+use super::captured::captured;
 use super::{query, refused};
-use crate::replay::Trace;
-use crate::replay::tests::Scratch;
 
 /// The names and texts of the statements in the trace of a capture of these.
 fn listed(name: &str, exchanges: Vec<(u32, Exchange)>) -> Vec<(String, String)> {
-    let (from, to) = (
-        Scratch::new(&format!("{name}-capture")),
-        Scratch::new(&format!("{name}-trace")),
-    );
-    let begin = Begin {
-        family: "mysql".to_owned(),
-        began_unix_us: 0,
-        capture: Capture::Proxy,
-        masked: false,
-        log: None,
+    let capture = |writer: &TraceWriter| {
+        for (connection, exchange) in exchanges {
+            writer.observed(connection, &Observed::Exchange(Box::new(exchange)));
+        }
+        Ending::default()
     };
-    let writer = TraceWriter::create(&from.0, &begin, 0).expect("creates");
-    writer.connected(0, false);
-    writer.connected(0, false);
-    for (connection, exchange) in exchanges {
-        writer.observed(connection, &Observed::Exchange(Box::new(exchange)));
-    }
-    writer.finish(Ending::default()).expect("writes");
-    let made = import(&from.0, &to.0).expect("a trace");
-    let statements = Trace::open(&to.0, false).expect("opens").meta.statements;
+    let (made, statements) = captured(name, capture, |trace| trace.meta.statements);
     assert_eq!(made.statements, statements.len());
     let statements = statements.into_iter();
     statements.map(|one| (one.name, one.sql)).collect()

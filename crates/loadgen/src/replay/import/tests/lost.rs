@@ -1,34 +1,15 @@
 //! What a capture does not have whole is not in a trace, and is counted.
 
-use trace::{Begin, Capture, Ending, TraceWriter};
+use trace::{Ending, TraceWriter};
 use wire::passive::{Exchange, Kind, Observed, Verb};
 
-use super::super::{Imported, LeftOut, import};
+use super::super::{Imported, LeftOut};
+use super::captured::captured;
 use super::{query, transactions};
-use crate::replay::Trace;
-use crate::replay::tests::Scratch;
 
 /// The import of a capture of two connections, and its transactions.
 fn imported(name: &str, capture: impl FnOnce(&TraceWriter) -> Ending) -> (Imported, Vec<String>) {
-    let (from, to) = (
-        Scratch::new(&format!("{name}-capture")),
-        Scratch::new(&format!("{name}-trace")),
-    );
-    let begin = Begin {
-        family: "mysql".to_owned(),
-        began_unix_us: 0,
-        capture: Capture::Proxy,
-        masked: false,
-        log: None,
-    };
-    let writer = TraceWriter::create(&from.0, &begin, 0).expect("creates");
-    writer.connected(0, false);
-    writer.connected(0, false);
-    let ending = capture(&writer);
-    writer.finish(ending).expect("writes");
-    let made = import(&from.0, &to.0).expect("a trace");
-    let trace = Trace::open(&to.0, false).expect("opens");
-    (made, transactions(&trace))
+    captured(name, capture, |trace| transactions(&trace))
 }
 
 fn send(writer: &TraceWriter, connection: u32, exchange: Exchange) {

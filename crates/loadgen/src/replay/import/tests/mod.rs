@@ -1,5 +1,6 @@
 //! Captured requests, put together, are the transactions that a replay sends.
 
+mod captured;
 mod databases;
 mod growing;
 mod listed;
