@@ -14,7 +14,7 @@ from upshift.stack.timeline import read_facts
 from upshift.values import Value
 
 # Of statements that are sent before the answer to the one before has come, each has the time from that answer on.
-# Literals beside a word of a password are masked in every trace (crates/wire/src/sql/mask.rs): with others, plans may be others.
+# Literals beside a word of a password are masked in every trace (crates/wire/src/sql/mask.rs), and other values change plans.
 _DISTINCT = """
 WITH explainable AS (
   SELECT *, coalesce(max(last_byte_us) OVER (
