@@ -19,6 +19,10 @@ Level = Literal["quick", "full"]
 
 LEAD_S = 0.3
 """The lead-in of a slice where nobody chose one."""
+SLICE_S = 0.4
+"""What a turn's slice lasts where nobody chose it. With ``LEAD_S``, the turns of two arms in two rounds are a load of four
+seconds: drivers take whole ones.
+"""
 
 
 def _absolute(path: str | None) -> str | None:
@@ -81,8 +85,8 @@ class Options(Value):
     trials: int = 6
     rounds: int | None = None
     """None: ``ROUNDS``, or with ``until`` those that narrow the interval most."""
-    slice_s: FiniteFloat = 0.4
-    """With ``LEAD_S``, the turns of two arms in two rounds are a load of four seconds: drivers take whole ones."""
+    slice_s: FiniteFloat | None = None
+    """None: ``SLICE_S``, or with ``until`` and without ``rounds`` a short one."""
     lead_s: FiniteFloat | None = None
     """None: ``LEAD_S``, or what a pilot chooses with ``until``."""
     until: float | None = None

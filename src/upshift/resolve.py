@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.control_groups import least_quota_cpus
 from upshift.errors import RecipeError
-from upshift.measure.allocation import ROUNDS, rounds_within
+from upshift.measure.allocation import ROUNDS, divided
 from upshift.measure.duet import assign_duet, refuse_odd_rounds
 from upshift.measure.model import Plan
 from upshift.measure.pilot import PILOT_TURNS
@@ -16,7 +16,7 @@ from upshift.measure.placement import assign, read_topology
 from upshift.measure.schedule import loads_of
 from upshift.measure.until import refuse_short_first_stage
 from upshift.measure.variant import Surroundings
-from upshift.options import LEAD_S, Options
+from upshift.options import LEAD_S, SLICE_S, Options
 from upshift.patches.choose import resolved
 from upshift.server.kinds import default_kind
 from upshift.toolchain.model import Family
@@ -63,7 +63,7 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
     plan = Plan(
         trials=options.trials,
         rounds=ROUNDS if options.rounds is None else options.rounds,
-        slice_s=options.slice_s,
+        slice_s=SLICE_S if options.slice_s is None else options.slice_s,
         lead_s=LEAD_S if options.lead_s is None else options.lead_s,
         pilot_turns=PILOT_TURNS if options.until is not None and options.lead_s is None else 0,
         until=options.until,
@@ -81,4 +81,4 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
         return plan
     count = len(arms) or arms_of(options, recipe_of(options))
     loads = loads_of(options.workloads, options.held_out, options.connections)
-    return plan.model_copy(update={"rounds": rounds_within(plan, count, loads)})
+    return divided(plan, count, loads, shorten=options.slice_s is None)

@@ -59,7 +59,10 @@ def check(
         str, typer.Option("--connections", "-c", help="Client connections of --prove, separated by commas.")
     ] = "8",
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm of --prove.")] = 6,
-    slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn of --prove.")] = 0.4,
+    slice_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds that are measured in a turn of --prove; default: 0.4, with --until 0.1."),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials to --prove until its intervals have this half-width, such as 1%."),
@@ -147,7 +150,12 @@ def fails(report: Report, fail_on: Threshold | None) -> bool:
 
 
 def options_of(
-    workloads: list[str] | None, connections: str, trials: int, slice_seconds: float, until: str | None, budget: str | None
+    workloads: list[str] | None,
+    connections: str,
+    trials: int,
+    slice_seconds: float | None,
+    until: str | None,
+    budget: str | None,
 ) -> Options:
     """How --prove measures. Raises UsageError for what cannot be meant."""
     from upshift.cli.amounts import parse_budget, parse_until

@@ -139,7 +139,10 @@ def measure(
             min=1, help="Turns of each server under each load, in a server start; default: 2, with --until as narrows it most."
         ),
     ] = None,
-    slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
+    slice_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds that are measured in a turn; default: 0.4, with --until and without --rounds 0.1."),
+    ] = None,
     lead_seconds: Annotated[
         float | None,
         typer.Option(min=0, help="Seconds of load in a turn before measuring begins; default: 0.3, with --until by a pilot."),

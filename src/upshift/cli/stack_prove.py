@@ -97,7 +97,10 @@ def prove(
         ),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
-    slice_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds that are measured in a turn.")] = 0.4,
+    slice_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds that are measured in a turn; default: 0.4, with --until 0.1."),
+    ] = None,
     until: Annotated[
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials until the intervals have this half-width, such as 1%."),

@@ -1,8 +1,11 @@
 """How wide an interval to expect, before anything is measured.
 
-The noise of one server in one trial has two parts: the luck of its start, which no further block in the trial changes, and
-that of its blocks. Both are given as standard deviations of the logarithm of a *ratio* of two servers, as
+The noise of one server in one trial has two parts: the luck of its start, which no further turn in the trial changes, and
+that of its turns. Both are given as standard deviations of the logarithm of a *ratio* of two servers, as
 ``measure.variance.spread`` finds them in samples.
+
+A turn has luck of its own: its throughput differs from that of the turn before, and then stays about as it is for half a
+second. A slice shorter than that is therefore worth as much as one that is as long.
 """
 
 from __future__ import annotations
@@ -16,6 +19,9 @@ from upshift.measure.statistics import LEVEL, MOST_TRIALS
 from upshift.values import Value
 
 BLOCK_S = 0.5
+"""How long a turn's luck lasts. Slices of 0.02 to 0.4 s had the same spread
+(docs/measurements/2026-11-27-short-turns); longer ones average it out.
+"""
 
 
 class Noise(Value):
@@ -23,7 +29,7 @@ class Noise(Value):
 
     start_log_sd: float
     pair_log_sd: float
-    """Of blocks of ``BLOCK_S``."""
+    """Of turns whose slice is ``BLOCK_S`` or shorter."""
     run: str = ""
     """The run that found it; empty: two servers on a quiet 2-CPU guest with contended caches."""
 
@@ -43,8 +49,13 @@ class Expected(Value):
 
 
 def blocks(plan: Plan) -> float:
-    """How many times ``BLOCK_S`` a load's slices last: so many independent measurements they are worth."""
-    return plan.rounds * plan.slice_s / BLOCK_S
+    """How many independent measurements a load's slices in a trial are worth."""
+    return plan.rounds * in_blocks(plan.slice_s)
+
+
+def in_blocks(slice_s: float) -> float:
+    """How many independent measurements a slice is worth."""
+    return max(1.0, slice_s / BLOCK_S)
 
 
 def expect(plan: Plan, noise: Noise, *, trial_s: float, pilot_s: float) -> Expected:

@@ -107,19 +107,23 @@ class Pair(NamedTuple):
 def trial_values(slices: Iterable[Slice]) -> Values:
     """Each trial's value of every metric that it has one for.
 
-    Throughput and latency: the geometric mean over the trial's slices. CPU time and run-queue delay per query: the trial's
-    time over its queries, as the kernel's ticks are too coarse for one slice. A metric that a slice lacks
-    (a driver without latencies, a slice without queries) is left out for that trial, never guessed.
+    Throughput and latency: the geometric mean over the trial's slices. Where any arm's slice has no query, throughput is the
+    queries of all slices over their time instead, for all arms: a geometric mean of small counts is less than that. CPU time
+    and run-queue delay per query: the trial's time over its queries, as the kernel's ticks are too coarse for one slice. A
+    metric that a trial lacks (a driver without latencies, no queries at all) is left out for it, never guessed.
     """
     groups: dict[tuple[str, Load, int], list[Slice]] = {}
+    few: set[tuple[Load, int]] = set()
     for each in slices:
         load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
         groups.setdefault((each.arm, load, each.trial), []).append(each)
+        if not each.queries:
+            few.add((load, each.trial))
     values: Values = {}
     for (arm, load, trial), members in groups.items():
         metrics = values.setdefault((arm, load), {})
         for metric in METRICS:
-            value = _TRIAL_VALUE[metric](members)
+            value = _per_s(members) if metric == "qps" and (load, trial) in few else _TRIAL_VALUE[metric](members)
             if value is not None:
                 metrics.setdefault(metric, {})[trial] = value
     return values
@@ -284,6 +288,11 @@ def _chance(at: Estimate) -> float:
 def _geometric(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None and value > 0]
     return math.exp(math.fsum(map(math.log, known)) / len(known)) if len(known) == len(values) else None
+
+
+def _per_s(slices: Sequence[Slice]) -> float | None:
+    queries = sum(each.queries for each in slices)
+    return queries / math.fsum(each.wall_s for each in slices) if queries > 0 else None
 
 
 def _per_query_us(cpu_s: float, slices: Sequence[Slice]) -> float | None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from upshift.errors import UpshiftError
 from upshift.machine import describe_machine
 from upshift.measure.model import Slice
-from upshift.measure.noise import BLOCK_S, CALM, Noise
+from upshift.measure.noise import CALM, Noise, in_blocks
 from upshift.measure.samples import read_samples
 from upshift.measure.variance import spread
 from upshift.report.store import load_result
@@ -47,7 +47,8 @@ def _noise(samples: Path, workloads: Collection[str], slice_s: float, run: str) 
     if len({each.arm for each in slices}) < 2 or len({each.trial for each in slices}) < _LEAST_TRIALS:
         return None
     found = spread(slices)
-    return Noise(start_log_sd=found["start_log_sd"], pair_log_sd=found["pair_log_sd"] * (slice_s / BLOCK_S) ** 0.5, run=run)
+    a_block = found["pair_log_sd"] * in_blocks(slice_s) ** 0.5
+    return Noise(start_log_sd=found["start_log_sd"], pair_log_sd=a_block, run=run)
 
 
 def _whole(slices: Iterable[Slice]) -> list[Slice]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from upshift.errors import UpshiftError, UsageError
 from upshift.machine import describe_machine
 from upshift.measure.model import Metric
-from upshift.measure.noise import BLOCK_S, CALM, Noise
+from upshift.measure.noise import CALM, Noise, in_blocks
 from upshift.report.store import RESULT_FILE
 from upshift.run.directory import all_runs
 from upshift.study.result import SCHEMA_VERSION, StudyResult
@@ -32,7 +32,7 @@ def last_noise(metric: Metric, workloads: Collection[str], *, duet: bool = False
             like = like and bool(found.plan.duet) == duet
             log_sd = {each.source: each.log_sd for each in found.variance}
             if like and found.machine == here and {"start", "block"} <= log_sd.keys():
-                a_block = log_sd["block"] * math.sqrt(found.plan.slice_s / BLOCK_S)
+                a_block = log_sd["block"] * math.sqrt(in_blocks(found.plan.slice_s))
                 return Noise(start_log_sd=log_sd["start"], pair_log_sd=a_block, run=run.name)
     return CALM
 

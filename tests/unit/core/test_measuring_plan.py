@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upshift.measure.allocation import rounds_within
+from upshift.measure.allocation import SHORT_SLICE_S, divided
 from upshift.measure.quality import find_flags
 from upshift.measure.schedule import loads_of
 from upshift.options import Options
@@ -36,12 +36,16 @@ def test_server_and_load_have_their_own_cpus(
 def test_turns_are_those_that_were_given_or_that_narrow_the_interval_most() -> None:
     asked = Options(until=0.01, budget_s=3600.0, connections=(8,))
     chosen = measuring_plan(asked)
-    assert chosen.rounds > measuring_plan(Options()).rounds == 2
-    assert measuring_plan(asked.model_copy(update={"rounds": 4})).rounds == 4
+    usual = measuring_plan(Options())
+    assert chosen.rounds > usual.rounds == 2
+    assert chosen.slice_s == SHORT_SLICE_S < usual.slice_s
+    given = measuring_plan(asked.model_copy(update={"rounds": 4}))
+    assert (given.rounds, given.slice_s) == (4, usual.slice_s)
+    assert measuring_plan(asked.model_copy(update={"slice_s": 0.3})).slice_s == 0.3
     loads = loads_of(asked.workloads, asked.held_out, asked.connections)
     for more, arms in (({}, 2), ({"patches": ("all",)}, 3), ({"patches": ("all",), "baseline": Path("/bin/true")}, 4)):
         made = measuring_plan(asked.model_copy(update=more))
-        assert made.rounds == rounds_within(chosen, arms, loads)
+        assert made == divided(chosen, arms, loads, shorten=True)
 
 
 def test_a_plan_knows_of_a_quota_below_its_cpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from fake_bench import plan
 
 from upshift.measure.duration import pilot_s
 from upshift.measure.model import Load
-from upshift.measure.noise import BLOCK_S, Noise, expect
+from upshift.measure.noise import Noise, expect
 from upshift.measure.pilot import pilot_load_s
 from upshift.measure.schedule import loads_of
 from upshift.measure.statistics import estimate, half_width
@@ -19,12 +19,14 @@ from upshift.measure.statistics import estimate, half_width
 NOISE = Noise(start_log_sd=0.03, pair_log_sd=0.08)
 
 
-@pytest.mark.parametrize("slice_s", [0.5, 0.4, 0.1])
+@pytest.mark.parametrize("slice_s", [2.0, 0.5, 0.1])
 def test_the_half_width_is_that_of_simulated_trials(slice_s: float) -> None:
     """The mean of many intervals' squared half-widths, of six trials with two slices each."""
     chance, asked = np.random.default_rng(1), plan(trials=6, rounds=2, slice_s=slice_s)
     starts = chance.normal(0, NOISE.start_log_sd, (4000, 6))
-    turns = chance.normal(0, NOISE.pair_log_sd * math.sqrt(BLOCK_S / slice_s), (4000, 6, 2)).mean(axis=2)
+    # A turn's luck lasts for half a second, which four of a slice of 2 s have in turn.
+    halves = max(1, round(slice_s / 0.5))
+    turns = chance.normal(0, NOISE.pair_log_sd, (4000, 6, 2 * halves)).mean(axis=2)
     widths = [half_width(estimate(list(logs)), 0.95) for logs in starts + turns]
     found = expect(asked, NOISE, trial_s=10, pilot_s=0)
     assert (found.trials, found.wall_s) == (6, 60)

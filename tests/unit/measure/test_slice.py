@@ -13,7 +13,7 @@ from upshift.measure.slice import load_s, measure_load
 from upshift.measure.turn import connect_s
 from upshift.measure.variant import Variant
 from upshift.options import LEAD_S as LEAD_S_BY_DEFAULT
-from upshift.options import Options
+from upshift.options import SLICE_S
 from upshift.workload.driver import whole_seconds
 from upshift.workload.reports import LoadReport
 
@@ -66,8 +66,7 @@ def test_an_arm_is_loaded_once_in_a_trial_with_the_same_seed_as_others_and_long_
 
 
 def test_the_default_turns_of_two_servers_are_a_load_of_four_seconds_with_some_to_spare() -> None:
-    options = Options()
-    planned = plan(rounds=ROUNDS, slice_s=options.slice_s, lead_s=LEAD_S_BY_DEFAULT)
+    planned = plan(rounds=ROUNDS, slice_s=SLICE_S, lead_s=LEAD_S_BY_DEFAULT)
     bench = world()
     measured(bench, measured_by=planned)
     assert [whole_seconds(seconds) for _name, _load, seconds, _seed in bench.loads] == [4, 3]

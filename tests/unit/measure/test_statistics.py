@@ -217,8 +217,16 @@ def test_cpu_per_query_is_summed_over_a_trial_so_that_a_slice_below_a_tick_count
     assert values["system_cpu_us_per_query"] == {0: pytest.approx(100.0)}
 
 
-def test_a_slice_without_queries_leaves_its_trial_out() -> None:
-    slices = [one_slice(), one_slice(round=1, queries=0), one_slice(trial=1)]
+def test_a_trial_in_which_a_slice_has_no_query_counts_the_queries_of_all_slices_for_each_arm() -> None:
+    counts = {"plain": (1000, 0), "fast": (1000, 4000)}
+    slices = [one_slice(arm=arm, round=round, queries=each) for arm, of in counts.items() for round, each in enumerate(of)]
+    values = trial_values([*slices, one_slice(arm="fast", trial=1), one_slice(arm="fast", trial=1, round=1, queries=4000)])
+    assert values["plain", READS]["qps"] == {0: pytest.approx(250.0)}
+    assert values["fast", READS]["qps"] == {0: pytest.approx(1250.0), 1: pytest.approx(1000.0)}
+
+
+def test_a_trial_without_any_query_is_left_out() -> None:
+    slices = [one_slice(queries=0), one_slice(round=1, queries=0), one_slice(trial=1)]
     assert trial_values(slices)["plain", READS]["qps"] == {1: pytest.approx(1000.0)}
 
 
