@@ -159,6 +159,31 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(load, table.METRICS[one["metric"]], f"{one['ratio']:.3f}", limits, f"{100 * half:.1f} %")
 
 
+def turn_spread(result: dict[str, Any]) -> Iterator[str]:
+    """A row a run of tests/benches/turn_spread.py: how far turns spread, by the length of their slices."""
+    yield f"{table.machine(result)}:"
+    yield ""
+    yield from table.head(
+        "workload",
+        "slice",
+        "lead-in",
+        "pairs of turns",
+        "spread of a pair",
+        "correlation of a slice's halves",
+        "of slices in a row",
+    )
+    for one in result["rows"]:
+        yield table.row(
+            f"{one['workload']}, {table.connections(one['connections'])}",
+            f"{one['slice_s']:g} s",
+            f"{one['lead_s']:g} s",
+            one["trials"] * one["rounds"],
+            f"{100 * one['pair_log_sd']:.0f} %",
+            f"{one['halves']:.2f}",
+            f"{one['next']:.2f}",
+        )
+
+
 def covariates(result: dict[str, Any]) -> Iterator[str]:
     """A row a simulated case: how wide each interval is beside Student's, and how often each covers the truth."""
     ways = {"student": "Student", "regressed": "regressed", "cuped": "slope of the baseline"}
@@ -235,6 +260,7 @@ def _named(found: StudyResult, figure: str) -> str:
 KINDS = (
     called,
     covariates,
+    turn_spread,
     met,
     proofs,
     study,

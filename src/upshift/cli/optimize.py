@@ -73,7 +73,9 @@ def optimize(
     ] = None,
     slice_seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds that are measured in a turn; default: 0.4, with --until and without --rounds 0.1."),
+        typer.Option(
+            min=0.02, help="Seconds that are measured in a turn; default: 0.4, with --until and without --rounds 0.1."
+        ),
     ] = None,
     lead_seconds: Annotated[
         float | None,

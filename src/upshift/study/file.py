@@ -82,7 +82,7 @@ class Study(Value):
     """Server starts of each row; None: as many as the budget holds."""
     rounds: Annotated[int, Field(ge=1)] | None = None
     """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s``, ``warmup_s`` and ``duet``."""
-    slice_s: Annotated[FiniteFloat, Field(ge=0.1)] | None = None
+    slice_s: Annotated[FiniteFloat, Field(ge=0.02)] | None = None
     lead_s: Annotated[FiniteFloat, Field(ge=0)] | None = None
     warmup_s: Annotated[FiniteFloat, Field(ge=0)] | None = None
     duet: bool = False

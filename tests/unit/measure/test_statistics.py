@@ -222,7 +222,7 @@ def test_a_trial_in_which_a_slice_has_no_query_counts_the_queries_of_all_slices_
     slices = [one_slice(arm=arm, round=round, queries=each) for arm, of in counts.items() for round, each in enumerate(of)]
     values = trial_values([*slices, one_slice(arm="fast", trial=1), one_slice(arm="fast", trial=1, round=1, queries=4000)])
     assert values["plain", READS]["qps"] == {0: pytest.approx(250.0)}
-    assert values["fast", READS]["qps"] == {0: pytest.approx(1250.0), 1: pytest.approx(1000.0)}
+    assert values["fast", READS]["qps"] == {0: pytest.approx(1250.0), 1: pytest.approx(1000 * math.sqrt(2))}
 
 
 def test_a_trial_without_any_query_is_left_out() -> None:

@@ -1,0 +1,92 @@
+"""How long does a turn's luck last? The spread of turns whose slices have different lengths.
+
+    PYTHONPATH=src .venv/bin/python tests/benches/turn_spread.py RUN... --json FILE
+
+Each RUN is a run of `upshift measure`, by its folder: two servers, one load. ``pair_log_sd`` is the spread of two turns' ratio
+within a trial. ``halves`` is the correlation of ln QPS between the halves of a slice, and ``next`` that between a slice and the
+next one in time, of whichever server; both of deviations from the server's mean in the trial. If slices averaged independent
+noise, ``pair_log_sd`` would fall with the root of their length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from upshift.machine import describe_machine
+from upshift.measure.model import Slice
+from upshift.measure.samples import read_samples
+from upshift.measure.variance import spread
+from upshift.report.store import load_result
+
+
+def row(run: Path) -> dict[str, Any]:
+    plan = load_result(run).experiment.plan
+    slices = [each for each in read_samples(run / "samples.parquet") if not each.rejected]
+    halves, nexts = map(np.array, (list(_halves(slices)), list(_nexts(slices))))
+    return {
+        "workload": slices[0].workload,
+        "connections": slices[0].connections,
+        "slice_s": plan.slice_s,
+        "lead_s": plan.lead_s,
+        "trials": plan.trials,
+        "rounds": plan.rounds,
+        **spread(slices),
+        "halves": round(float(np.corrcoef(halves.T)[0, 1]), 3),
+        "next": round(float(np.corrcoef(nexts.T)[0, 1]), 3),
+    }
+
+
+def _deviations(slices: list[Slice]) -> Iterator[tuple[Slice, float, float]]:
+    """Each slice with ln QPS of its halves, less the mean of its server in its trial."""
+
+    def key(each: Slice) -> tuple[int, str]:
+        return each.trial, each.arm
+
+    for _key, members in groupby(sorted(slices, key=key), key=key):
+        of = [each for each in members if 0 < each.half_queries < each.queries]
+        rates = np.log(
+            [
+                (each.half_queries / each.half_wall_s, (each.queries - each.half_queries) / (each.wall_s - each.half_wall_s))
+                for each in of
+            ]
+        )
+        for each, (early, late) in zip(of, rates - rates.mean(axis=0), strict=True):
+            yield each, float(early), float(late)
+
+
+def _halves(slices: list[Slice]) -> Iterator[tuple[float, float]]:
+    for _each, early, late in _deviations(slices):
+        yield early, late
+
+
+def _nexts(slices: list[Slice]) -> Iterator[tuple[float, float]]:
+    found = sorted(_deviations(slices), key=lambda each: (each[0].trial, each[0].started_s))
+    for (one, *first), (other, *second) in pairwise(found):
+        if one.trial == other.trial:
+            yield sum(first) / 2, sum(second) / 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--json", type=Path, required=True)
+    arguments = parser.parse_args()
+    rows = [row(each) for each in arguments.runs]
+    result = {
+        "schema_version": 1,
+        "what": "turn_spread",
+        "machine": describe_machine().model_dump(mode="json"),
+        "rows": rows,
+    }
+    arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
