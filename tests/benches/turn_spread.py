@@ -1,4 +1,4 @@
-"""How long does a turn's luck last? The spread of turns whose slices have different lengths.
+"""Do long slices spread less than short ones?
 
     PYTHONPATH=src .venv/bin/python tests/benches/turn_spread.py RUN... --json FILE
 

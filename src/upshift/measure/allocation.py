@@ -1,10 +1,10 @@
 """How to divide the time between server starts and turns in each of them.
 
-A trial's value spreads by the luck of its start, which no further turn changes, and by that of its turns, which averages out. A
-start costs time, and so does a turn. Where starts are dear and turns spread more than starts do, more turns of fewer starts
-give the narrower interval in the same time (Cochran, "Sampling Techniques", 3rd edition, section 10.6: subsampling with a cost
-for each stage). A turn's luck lasts longer than its slice (``noise.in_blocks``), so that short slices in many turns are better
-than long ones in few. Both are chosen before anything is measured: all trials then spread alike, as Stein's two stages need.
+A trial's value spreads by the luck of its start, which no further turn changes, and by its turns, which average out. A start
+costs time, and so does a turn. Where starts are dear and turns spread more than starts do, more turns of fewer starts give the
+narrower interval in the same time (Cochran, "Sampling Techniques", 3rd edition, section 10.6: subsampling with a cost for each
+stage). Short slices spread no more than long ones (``noise``), so that many short ones are better than few long ones. Both are
+chosen before anything is measured: all trials then spread alike, as Stein's two stages need.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ The noise of one server in one trial has two parts: the luck of its start, which
 that of its turns. Both are given as standard deviations of the logarithm of a *ratio* of two servers, as
 ``measure.variance.spread`` finds them in samples.
 
-A turn has luck of its own: its throughput differs from that of the turn before, and then stays about as it is for half a
-second. A slice shorter than that is therefore worth as much as one that is as long.
+A server's speed wanders on all scales of time alike (flicker noise): how far neighbouring slices lie apart does not depend on
+their length (Allan, "Statistics of Atomic Frequency Standards", 1966). Up to ``BLOCK_S``, a short slice is therefore worth as
+much as a long one.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from upshift.measure.statistics import LEVEL, MOST_TRIALS
 from upshift.values import Value
 
 BLOCK_S = 0.5
-"""How long a turn's luck lasts. Slices of 0.02 to 0.4 s had the same spread
-(docs/measurements/2026-11-27-short-turns); longer ones average it out.
+"""Slices of 0.02 to 0.4 s spread alike (docs/measurements/2026-11-27-short-turns). Longer ones are taken for as many
+independent blocks: nobody has measured how far they average.
 """
 
 

@@ -24,7 +24,7 @@ def test_the_half_width_is_that_of_simulated_trials(slice_s: float) -> None:
     """The mean of many intervals' squared half-widths, of six trials with two slices each."""
     chance, asked = np.random.default_rng(1), plan(trials=6, rounds=2, slice_s=slice_s)
     starts = chance.normal(0, NOISE.start_log_sd, (4000, 6))
-    # A turn's luck lasts for half a second, which four of a slice of 2 s have in turn.
+    # A slice of 2 s is worth four of half a second, and a shorter one as much as one of these.
     halves = max(1, round(slice_s / 0.5))
     turns = chance.normal(0, NOISE.pair_log_sd, (4000, 6, 2 * halves)).mean(axis=2)
     widths = [half_width(estimate(list(logs)), 0.95) for logs in starts + turns]
