@@ -152,7 +152,7 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield from table.head("workload", "figure", "ratio", "interval", "half-width")
     for one in result["comparisons"]:
-        if one["metric"] in ("qps", "total_cpu_us_per_query", "user_cpu_us_per_query"):
+        if one["metric"] in ("qps", "total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query"):
             half = math.sqrt(one["ci_high"] / one["ci_low"]) - 1
             limits = f"{one['ci_low']:.3f} to {one['ci_high']:.3f} at {100 * one['confidence']:.0f} %"
             load = f"{one['workload']}, {table.connections(one['connections'])}"
