@@ -139,7 +139,7 @@ def causes(
         gone = bool(before.self_us.get(name)) and not after.self_us.get(name)
         if name in callees and (gone or name not in callers):
             return "inlined"
-        if gone:
+        if gone and name in after.exist:
             return "seen no more"
         if name in callers:
             return "takes in"

@@ -124,16 +124,20 @@ def test_what_became_of_a_functions_code() -> None:
         more=("new",),
     )
     before = examined(
-        {**BEFORE.code, "idle": code(), "other": code()}, {**BEFORE.self_us, "idle": 1.0, "other": 2.0}, BEFORE.callers
+        {**BEFORE.code, "idle": code(), "other": code(), "removed": code()},
+        {**BEFORE.self_us, "idle": 1.0, "other": 2.0, "removed": 1.0},
+        BEFORE.callers,
     )
     found, changed = inlined(before, after, Groups()), changes(before, after)
-    assert causes(("outer", "middle", "leaf", "idle", "other", "new", "unread"), before, after, found, changed) == {
+    names = ("outer", "middle", "leaf", "idle", "other", "new", "removed", "unread")
+    assert causes(names, before, after, found, changed) == {
         "outer": "takes in",
         "middle": "takes in",
         "leaf": "inlined",
         "idle": "seen no more",
         "other": "compiled otherwise",
         "new": "not in both",
+        "removed": "not in both",
         "unread": "not examined",
     }
     assert {each.name for each in changed if each.same_instructions} == {"leaf", "idle"} | {"middle"}
