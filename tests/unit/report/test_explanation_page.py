@@ -143,6 +143,14 @@ def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
         assert part in said, part
 
 
+def test_what_is_counted_in_transactions_is_said(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    load = made.loads[0].model_copy(update={"unit": "transaction"})
+    said = "For mix, committed transactions are counted in place of queries."
+    for of, shown in ((made, False), (made.model_copy(update={"loads": (load,)}), True)):
+        assert (said in text_of(render(of, tmp_path))) == (said in " ".join(terminal_of(of).split())) == shown
+
+
 def test_calls_that_nobody_counted_have_no_column(tmp_path: Path) -> None:
     made = explanation(tmp_path)
     uncounted = made.loads[0].inlined[0].model_copy(update=dict.fromkeys(("calls_per_query_before", "calls_per_query_after")))
