@@ -31,9 +31,11 @@ def expand(
     options = (f"--obj={server}", "--output-style=JSON", "--inlines", "--no-demangle")
     said = shell.run(Command((str(symbolizer), *options, f"@{wanted}")), timeout_s=_TIMEOUT_S).stdout
     wanted.unlink()
+    # Its warnings of damaged debug information stand before the one line of JSON.
+    found = next((line for line in said.splitlines() if line.startswith("[{")), "[]")
     return {
         int(told["Address"], 16): tuple(
             Line(each["FunctionName"], each["FileName"], each["Line"]) for each in told.get("Symbol", ())
         )
-        for told in json.loads(said)
+        for told in json.loads(found)
     }

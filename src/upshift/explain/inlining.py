@@ -57,7 +57,7 @@ def inlined(before: Examined, after: Examined, groups: Groups) -> tuple[Inlined,
             if callee == caller or not before.self_us.get(callee):
                 continue
             moved = _moved(callee, caller, old, new, before, groups)
-            if not _gone(callee, caller, calls, moved, new, before, after):
+            if not _gone(callee, caller, moved, old, new, before, after):
                 continue
             symbol_gone = callee not in after.exist
             seen_no_more = callee not in after.self_us
@@ -139,7 +139,7 @@ def causes(
         gone = bool(before.self_us.get(name)) and not after.self_us.get(name)
         if name in callees and (gone or name not in callers):
             return "inlined"
-        if gone:
+        if gone and name in after.exist:
             return "seen no more"
         if name in callers:
             return "takes in"
@@ -168,14 +168,17 @@ def _calls(code: Code, groups: Groups) -> _Calls:
     return _Calls(kinds[0], kinds[1], {groups.of(name) for name in code.named})
 
 
-def _gone(callee: str, caller: str, calls: int, moved: Collection[str], new: _Calls, before: Examined, after: Examined) -> bool:
-    hot, cold = new.hot.get(callee, 0), new.cold.get(callee, 0)
-    if not hot and (cold < calls or not calls):
+def _gone(
+    callee: str, caller: str, moved: Collection[str], old: _Calls, new: _Calls, before: Examined, after: Examined
+) -> bool:
+    calls, hot = old.hot.get(callee, 0), new.hot.get(callee, 0)
+    gained = new.cold.get(callee, 0) - old.cold.get(callee, 0)
+    if not hot and (gained < calls or not calls):
         return True
     # Compilers copy code, too: as many calls may be left, or more, of which none runs.
     seen, seen_after = before.under(callee, caller), after.under(callee, caller) * after.us_a_sample / before.us_a_sample
     fewer = seen >= _SEEN_SAMPLES and seen_after < seen * _LEFT_SHARE
-    return fewer and (hot + cold < calls or bool(moved))
+    return fewer and (hot + gained < calls or bool(moved))
 
 
 def _indirect(caller: str, old: _Calls, new: _Calls, before: Examined) -> Mapping[str, int]:

@@ -10,6 +10,7 @@ from upshift.explain.origin import Origin
 from upshift.instructions.model import MissCount
 from upshift.machine import Machine
 from upshift.measure.variant import Variant
+from upshift.server.kind import Unit
 from upshift.values import Value
 
 SCHEMA_VERSION = 1
@@ -292,6 +293,8 @@ class Explained(Value):
 
     workload: str
     connections: int
+    unit: Unit = "query"
+    """What counts as a query in all figures; *query* in results of an earlier Upshift."""
     before: Side
     after: Side
     changes: tuple[Change, ...]

@@ -11,6 +11,7 @@ from pathlib import Path
 from upshift.explain.inline_frames import Line
 from upshift.explain.names import source_name
 from upshift.explain.script import KERNEL, Frame, Stack
+from upshift.run.directory import write_text
 
 Named = Counter[tuple[str, ...]]
 """Samples by names of frames, the outermost first."""
@@ -90,8 +91,8 @@ def tree(stacks: Named) -> Node:
 def write(stacks: Named, folder: Path, stem: str, title: str) -> tuple[str, str]:
     """Both files in ``folder``; their names."""
     files = (f"{stem}.folded", f"{stem}.speedscope.json")
-    (folder / files[0]).write_text("".join(f"{line}\n" for line in folded(stacks)))
-    (folder / files[1]).write_text(speedscope(stacks, title))
+    write_text(folder / files[0], "".join(f"{line}\n" for line in folded(stacks)))
+    write_text(folder / files[1], speedscope(stacks, title))
     return files
 
 

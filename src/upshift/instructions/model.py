@@ -80,6 +80,8 @@ class Instructions(Value):
     ratios: tuple[Ratio, ...] = ()
     not_counted: tuple[str, ...] = ()
     """What was left out, with the reason, in sentences."""
+    transactions: Annotated[tuple[str, ...], Field(exclude_if=is_empty)] = ()
+    """Workloads whose committed transactions are counted in place of queries."""
 
 
 def compared(counts: tuple[Count, ...], baseline: str) -> tuple[Ratio, ...]:

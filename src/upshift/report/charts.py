@@ -105,7 +105,9 @@ def against_connections(findings: Findings, workload: str, metric: Metric) -> Fi
             data.append(_line(levels, arm, paint))
     layout = _layout(250 if len(loads) > 1 else 190)
     layout["margin"] = {"l": 10, "r": 12, "t": 10, "b": 40}
-    layout["yaxis"] |= {"rangemode": "tozero", "automargin": True, "nticks": 6, "tickformat": "~s" if metric == "qps" else "~g"}
+    # 20000 as 20k; below 1, the same format would write 0.5 as 500m.
+    thousands = metric == "qps" and any(value >= 1000 for trace in data for value in trace["y"])
+    layout["yaxis"] |= {"rangemode": "tozero", "automargin": True, "nticks": 6, "tickformat": "~s" if thousands else "~g"}
     layout["xaxis"] |= {"showgrid": False}
     if len(loads) == 1:
         layout["xaxis"] |= {"type": "category"}

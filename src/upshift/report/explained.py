@@ -57,6 +57,11 @@ def headline(explanation: Explanation) -> str:
     return f"CPU time a query of {after}, to that of {before}: {', '.join(parts)}."
 
 
+def about_unit(load: Explained) -> str:
+    """What stands for a query in all figures, where it is none; empty for queries."""
+    return f"{words.unit_sentence((load.workload,))}." if load.unit == "transaction" else ""
+
+
 def about_sources(explanation: Explanation) -> str:
     """Whether both servers come from one source, and what follows; empty where that is not known, or nothing follows."""
     before, after = explanation.before_source, explanation.after_source

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from upshift.instructions.model import Instructions
+from upshift.report import words
 
 Row = tuple[str, str, str, str, str]
 """Workload, server, instructions a query, calls a query, ratio to the baseline; texts, the ratio empty for the baseline."""
@@ -51,5 +52,7 @@ def show(found: Instructions, console: Console) -> None:
         for row, each in zip(rows(found), found.counts, strict=True):
             table.add_row(*row, *((_figure(each.taken_branches_per_query),) if branches else ()))
         console.print(table, soft_wrap=False)
+    if found.transactions:
+        console.print(Text(f"{words.unit_sentence(found.transactions)}.", style="dim"), soft_wrap=False)
     for reason in found.not_counted:
         console.print(Text.assemble(("instructions: ", "bold yellow"), reason), soft_wrap=False)

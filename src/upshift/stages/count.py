@@ -90,4 +90,5 @@ def count_instructions(
     if found.source == "none":
         return found
     silent = tuple(f"workload '{each.name}' has no [fixed] command" for each in asked if each.fixed is None)
-    return found.model_copy(update={"not_counted": (*silent, *found.not_counted)})
+    in_transactions = tuple(each.name for each in workloads if each.unit == "transaction")
+    return found.model_copy(update={"not_counted": (*silent, *found.not_counted), "transactions": in_transactions})

@@ -169,7 +169,7 @@ def _explained(
                 with_calls=with_calls,
                 asked=explaining.functions,
                 counts=_counts(counted, pair, each.name) if counted else None,
-            )
+            ).model_copy(update={"unit": each.unit})
             for each in workloads
         )
 

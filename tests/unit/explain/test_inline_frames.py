@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fakes import FakeShell
+from fakes import FakeShell, Output
 
-from upshift.explain.inline_frames import expand
+from upshift.explain.inline_frames import Line, expand
 from upshift.explain.tools import find_tools
 from upshift.shell import SystemShell
 
@@ -40,3 +40,11 @@ def test_an_address_is_told_with_what_was_inlined_there_and_one_of_nothing_with_
     assert [(each.function, Path(each.file).name, each.line) for each in told] == [("inner", "a.c", 2), ("outer", "a.c", 5)]
     assert not any(each.line for each in found[1])
     assert expand(shell, symbolizer, tmp_path / "a", set(), tmp_path) == {}
+
+
+def test_warnings_of_damaged_debug_information_are_passed_over(tmp_path: Path) -> None:
+    warning = "warning: DWARF unit at offset 0x00000000 contains invalid abbreviation set offset 0x0\n"
+    told = '[{"Address":"0x12","ModuleName":"a","Symbol":[{"FileName":"a.c","FunctionName":"outer","Line":5}]}]\n'
+    shell = FakeShell({"symbolizer": Output(2 * warning + told)})
+    assert expand(shell, Path("symbolizer"), Path("a"), {0x12}, tmp_path) == {0x12: (Line("outer", "a.c", 5),)}
+    assert expand(FakeShell({"symbolizer": Output(warning)}), Path("symbolizer"), Path("a"), {0x12}, tmp_path) == {}

@@ -56,6 +56,13 @@ def test_a_call_that_moved_to_the_cold_part_was_not_inlined() -> None:
     assert inlined(BEFORE, after, Groups()) == ()
 
 
+def test_calls_that_the_cold_part_had_before_did_not_move_there() -> None:
+    before = examined({**BEFORE.code, "outer": code({"middle": 1}, {"middle": 2})}, BEFORE.self_us)
+    (found,) = inlined(before, examined({**BEFORE.code, "outer": code(cold={"middle": 2})}, BEFORE.self_us), Groups())
+    assert (found.callee, found.calls_after, found.cold_calls_after) == ("middle", 0, 2)
+    assert inlined(before, examined({**BEFORE.code, "outer": code(cold={"middle": 3})}, BEFORE.self_us), Groups()) == ()
+
+
 def test_a_call_of_a_function_that_was_never_sampled_is_no_explanation() -> None:
     before = examined({"outer": code({"middle": 1})}, {"outer": 1.0})
     assert inlined(before, examined({"outer": code()}, {"outer": 1.0}), Groups()) == ()
@@ -117,16 +124,20 @@ def test_what_became_of_a_functions_code() -> None:
         more=("new",),
     )
     before = examined(
-        {**BEFORE.code, "idle": code(), "other": code()}, {**BEFORE.self_us, "idle": 1.0, "other": 2.0}, BEFORE.callers
+        {**BEFORE.code, "idle": code(), "other": code(), "removed": code()},
+        {**BEFORE.self_us, "idle": 1.0, "other": 2.0, "removed": 1.0},
+        BEFORE.callers,
     )
     found, changed = inlined(before, after, Groups()), changes(before, after)
-    assert causes(("outer", "middle", "leaf", "idle", "other", "new", "unread"), before, after, found, changed) == {
+    names = ("outer", "middle", "leaf", "idle", "other", "new", "removed", "unread")
+    assert causes(names, before, after, found, changed) == {
         "outer": "takes in",
         "middle": "takes in",
         "leaf": "inlined",
         "idle": "seen no more",
         "other": "compiled otherwise",
         "new": "not in both",
+        "removed": "not in both",
         "unread": "not examined",
     }
     assert {each.name for each in changed if each.same_instructions} == {"leaf", "idle"} | {"middle"}

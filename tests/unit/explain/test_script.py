@@ -8,7 +8,7 @@ import pytest
 
 from upshift.explain.kernel import hidden
 from upshift.explain.rows import Place, place
-from upshift.explain.script import KERNEL, UNKNOWN, Frame, Samples, read
+from upshift.explain.script import KERNEL, UNKNOWN, Frame, Samples, read, script_command
 from upshift.explain.symbols import Groups, Part, SymbolTable
 
 SERVER = Path("/opt/my server/mysqld")
@@ -106,3 +106,8 @@ def test_code_without_a_symbol_is_unknown_and_lost_samples_are_counted() -> None
         f"\t55000400 x ({SERVER})\n",
     )
     assert found.stacks == {(Frame("", UNKNOWN, 0x2400),): 2} and found.lost == 17
+
+
+def test_perf_is_asked_for_no_frames_of_inlined_functions() -> None:
+    """``ffff inner (inlined)``: such a frame names no file, and would be a library's."""
+    assert "--no-inline" in script_command(Path("samples.perf")).argv

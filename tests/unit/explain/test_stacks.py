@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from upshift.explain import stacks
@@ -56,3 +59,13 @@ def test_both_files_are_written(tmp_path: Path) -> None:
     files = stacks.write(stacks.named(SAMPLED, SHOWN), tmp_path, "plain-mix", "plain, mix")
     assert files == ("plain-mix.folded", "plain-mix.speedscope.json")
     assert all((tmp_path / name).stat().st_size for name in files)
+
+
+def test_names_outside_ascii_are_written_in_every_locale(tmp_path: Path) -> None:
+    write = "write(Counter({('gr\\xf6\\xdfe',): 1}), Path(), 'plain', 'plain')"
+    script = f"from collections import Counter; from pathlib import Path; from upshift.explain.stacks import write; {write}"
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    env = {**os.environ, **ascii_alone, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=env, check=True, timeout=60)
+    with (tmp_path / "plain.folded").open(encoding="utf-8") as lines:
+        assert stacks.unfolded(lines) == {("größe",): 1}

@@ -112,7 +112,7 @@ def test_all_is_written_and_read_back(tmp_path: Path) -> None:
 def test_nothing_differs_is_said_and_nothing_else(tmp_path: Path) -> None:
     made = explanation(tmp_path, nothing_differs=True)
     assert "Nothing differs: plain and new are the same program" in text_of(render(made, tmp_path))
-    assert "How much" not in text_of(render(made, tmp_path))
+    assert "How much" not in text_of(render(made, tmp_path)) and "sampled" not in text_of(render(made, tmp_path))
     assert "Nothing differs" in terminal_of(made)
 
 
@@ -141,6 +141,14 @@ def test_the_terminal_says_how_much_where_and_why(tmp_path: Path) -> None:
         "1.5 times",
     ):
         assert part in said, part
+
+
+def test_what_is_counted_in_transactions_is_said(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    load = made.loads[0].model_copy(update={"unit": "transaction"})
+    said = "For mix, committed transactions are counted in place of queries."
+    for of, shown in ((made, False), (made.model_copy(update={"loads": (load,)}), True)):
+        assert (said in text_of(render(of, tmp_path))) == (said in " ".join(terminal_of(of).split())) == shown
 
 
 def test_calls_that_nobody_counted_have_no_column(tmp_path: Path) -> None:

@@ -138,6 +138,16 @@ def test_training_and_held_out_are_apart_on_one_axis() -> None:
     assert trained["xaxis"]["range"] == held_out["xaxis"]["range"]
 
 
+@pytest.mark.parametrize(("factor", "ticks"), [(1, "~s"), (1e-4, "~g")])
+def test_few_queries_a_second_are_no_thousandths_on_the_axis(factor: float, ticks: str) -> None:
+    """plotly writes 0.5 as 500m with the format that writes 5000 as 5k."""
+    result = example()
+    levels = tuple(each.model_copy(update={"value": each.value * factor}) for each in result.experiment.levels)
+    experiment = result.experiment.model_copy(update={"levels": levels})
+    layout = figures_of(page_of(result.model_copy(update={"experiment": experiment})))["qps-oltp_read_write"]["layout"]
+    assert isinstance(layout, dict) and layout["yaxis"]["tickformat"] == ticks
+
+
 def test_intervals_without_limits_are_said_and_do_not_stretch_the_charts() -> None:
     page = page_of(example(trials=1))
     assert "oltp_read_write: 1.34x the throughput, inconclusive (one trial gives no interval)" in text_of(page)
@@ -294,4 +304,4 @@ def test_a_report_says_why_in_brief_and_links_the_explanation(tmp_path: Path) ->
 
 def test_a_report_of_a_server_that_did_not_change_says_so(tmp_path: Path) -> None:
     text = text_of(page_of(example(explanation=explanation(tmp_path, nothing_differs=True))))
-    assert "Nothing differs: plain and new are the same program" in text
+    assert "Nothing differs: plain and new are the same program" in text and "was sampled" not in text

@@ -116,6 +116,12 @@ def test_what_was_counted_is_shown_and_what_was_not() -> None:
     assert "instructions: workload 'mine' has no [fixed] command" in text
 
 
+def test_what_was_counted_of_transactions_is_said() -> None:
+    found = counted().model_copy(update={"transactions": ("tpcc",)})
+    said = "For tpcc, committed transactions are counted in place of queries."
+    assert said in joined(shown(example(instructions=found))) and said not in joined(shown(example(instructions=counted())))
+
+
 def test_without_valgrind_one_line_says_so() -> None:
     text = joined(shown(example(instructions=nothing_counted("plain", NOTHING_COUNTS))))
     assert "instructions: valgrind is not installed" in text and "Instructions a query" not in text

@@ -34,7 +34,7 @@ COUNTED = Instructions(
         for arm, executed in (("plain", 9e4), ("new", 6e4))
     ),
 )
-MIX = Workload.model_construct(name="mix", settings={}, description="", programs=())
+MIX = Workload.model_construct(name="mix", settings={}, description="", programs=(), unit="transaction")
 
 
 @pytest.fixture
@@ -77,6 +77,7 @@ def test_the_headlines_load_is_explained_with_what_was_counted(lab: Lab, monkeyp
     found = explained_by(lab)
     assert asked == [("mix", 8, 4.0, (9e4, 6e4))]
     assert found.explanation and found.explanation.version == "9.7.4" and not found.lacking
+    assert [load.unit for load in found.explanation.loads] == ["transaction"]
     assert (lab.run.path / "explanation.html").is_file()
     # The run's own result has the card; the explanation beside it is read by itself.
     assert found.explanation.card is None

@@ -511,9 +511,11 @@ def test_servers_of_another_kind_than_the_first_are_named_and_not_counted(
 def test_a_workload_without_a_fixed_command_is_named_and_changes_no_count(
     monkeypatch: pytest.MonkeyPatch, driver: Path
 ) -> None:
-    load, silent = workload(driver, fixed=fixed(driver)), workload(driver, name="silent")
+    load = workload(driver, fixed=fixed(driver), unit="transaction")
+    silent = workload(driver, name="silent", unit="transaction")
     stages = Recorder(Instructions(source="callgrind", baseline="a"))
     found = [counted(monkeypatch, stages, *loads) for loads in ((load,), (load, silent))]
+    assert [each.transactions for each in found] == [("w",), ("w",)]
     assert [each.not_counted for each in found] == [(), ("workload 'silent' has no [fixed] command",)]
     assert stages.keys[0] == stages.keys[1]
 
