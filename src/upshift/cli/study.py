@@ -165,7 +165,8 @@ def _prepared(
 
     for arm in plan.built:
         work_of(arm)
-    others = tuple(arm.change for arm in plan.built)
+    # Rows that share a build differ in what surrounds its server.
+    others = tuple(arm.change for arm in plan.arms if arm.recipe)
     return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others, kept=held), work_of
 
 
