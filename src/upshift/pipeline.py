@@ -190,7 +190,8 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     crossed = crossings(study, plan.arms, loads)
     found = analyse(plan.design, standing, measured.parts, loads, study.metric, crossed)
     executed = by_instructions(plan.design, standing, counted, measuring.counted)
-    row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
+    lost = tuple(arm.row for arm in plan.arms if arm.row not in standing)
+    row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric], without=lost)
     best = _best(lab, study, plan, measuring, served, data, row)
     servers = made[0].arms
     return report_study(lab, study, plan, measuring, servers, same, carded, measured, found, counted, executed, lacking, best)

@@ -238,6 +238,15 @@ def test_a_row_without_figures_is_left_out_and_the_others_keep_theirs(monkeypatc
     assert run.measured.died == {"idle": "no trial has a figure for total_cpu_us_per_query under each load"}
 
 
+def test_a_set_whose_server_died_is_not_recommended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    factors = {"v3": {"on": {"build": {"flags": ["-v3"]}}}, "unroll": {"on": {"build": {"flags": ["-u"]}}}}
+    run = Run(monkeypatch, tmp_path, BETTER, factors=factors, budget=7200.0, trainings=1)
+    parts = (part({**BETTER, "unroll": 16.0}),)
+    measured = Measured(parts=parts, died={"v3+unroll": "arm 'v3+unroll': it crashed"}, flags=())
+    monkeypatch.setattr(pipeline, "measure_arms", lambda *_given, **_named: measured)
+    assert run.go().row == (1, 0)
+
+
 def test_a_study_whose_rows_are_all_one_server_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = Run(monkeypatch, tmp_path, NOTHING)
     monkeypatch.setattr(pipeline, "file_sha256", lambda _path: "the same")
