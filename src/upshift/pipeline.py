@@ -12,7 +12,7 @@ from pathlib import Path
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.door import lasting_settings, refuse_unknown_tests
-from upshift.errors import UpshiftError, UsageError
+from upshift.errors import LoadFailed, UpshiftError, UsageError
 from upshift.explain.door import nothing_differs, pair_of
 from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
@@ -55,6 +55,7 @@ from upshift.study.result import StudyResult
 from upshift.values import file_sha256
 
 SAME_HINT = "a flag may do nothing with this compiler; compare the commands in commands.log"
+DEAD_HINT = "the run's logs/ say why; change the study and start it without --resume: it reuses the builds that are the same"
 
 
 def optimize(lab: Lab, work: Work) -> Result:
@@ -184,6 +185,9 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, groups=groups)
     loads = asked_of(measuring)
     living = [arm.name for arm in arms if arm.name not in measured.died]
+    if len(living) < 2:
+        name, why = next(iter(measured.died.items()))
+        raise LoadFailed(f"no row is left to compare: row '{name}' was left out: {why.strip().splitlines()[0]}", DEAD_HINT)
     silent = without_figures(living, arms[0].name, measured.parts, loads, study.metric)
     measured = measured.without(silent, f"no trial has a figure for {study.metric} under each load")
     standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}

@@ -247,6 +247,19 @@ def test_a_set_whose_server_died_is_not_recommended(monkeypatch: pytest.MonkeyPa
     assert run.go().row == (1, 0)
 
 
+def test_a_study_of_which_only_the_base_lives_ends_with_what_ended_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It asked for another metric."""
+    run = Run(monkeypatch, tmp_path, BETTER)
+    measured = Measured(parts=(), died={"v3": "arm 'v3': it crashed\nits log"}, flags=())
+    monkeypatch.setattr(pipeline, "measure_arms", lambda *_given, **_named: measured)
+    with pytest.raises(LoadFailed) as error:
+        run.go()
+    assert error.value.message == "no row is left to compare: row 'v3' was left out: arm 'v3': it crashed"
+    assert error.value.hint and "metric" not in error.value.hint
+
+
 def test_a_study_whose_rows_are_all_one_server_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = Run(monkeypatch, tmp_path, NOTHING)
     monkeypatch.setattr(pipeline, "file_sha256", lambda _path: "the same")
