@@ -52,7 +52,7 @@ from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
 from upshift.study.recommend import recommend
 from upshift.study.result import StudyResult
-from upshift.values import file_sha256
+from upshift.values import content_hash, file_sha256
 
 SAME_HINT = "a flag may do nothing with this compiler; compare the commands in commands.log"
 DEAD_HINT = "the run's logs/ say why; change the study and start it without --resume: it reuses the builds that are the same"
@@ -172,7 +172,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
         Made(training=training, layout=layout, arms=tuple(served(arm, training, layout) for arm in plan.arms))
         for training, layout in itertools.product(range(1, study.trainings + 1), range(1, study.layouts + 1))
     )
-    same = same_servers(made[0].arms, {each.name: file_sha256(each.program.binary) for each in made[0].arms})
+    same = same_servers(made[0].arms, _contents(made))
     distinct = tuple(each.only(name for name, first in same.items() if name == first) for each in made)
     arms = distinct[0].arms
     if len(arms) < 2:
@@ -199,6 +199,12 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     best = _best(lab, study, plan, measuring, served, data, row)
     servers = made[0].arms
     return report_study(lab, study, plan, measuring, servers, same, carded, measured, found, counted, executed, lacking, best)
+
+
+def _contents(made: tuple[Made, ...]) -> Mapping[str, str]:
+    """Of each row's servers together: BOLT may have failed in one training alone."""
+    servers = zip(*(each.arms for each in made), strict=True)
+    return {arms[0].name: content_hash([file_sha256(arm.program.binary) for arm in arms]) for arms in servers}
 
 
 def _best(
