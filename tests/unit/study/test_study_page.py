@@ -197,6 +197,18 @@ def test_the_file_of_a_recipe_says_what_it_was_trained_on(tmp_path: Path) -> Non
     assert '# Measured with: trained_on = ["oltp_read_only"]\n# Measured with: hot_set_of = ["oltp_read_write"]' in text
 
 
+def test_the_file_of_a_recipe_says_what_the_whole_study_was_trained_on(tmp_path: Path) -> None:
+    """`build` would train it on its own default workloads, and that is another server than the confirmed one."""
+    asked = study().model_copy(update={"workloads": ("/home/mine.toml", "commit")})
+
+    def told(recipe: str) -> str:
+        arm = Arm(name="x", row=(1,), change=Change(recipe=recipe), recipe=find_recipe(recipe))
+        return write_recommended(tmp_path / "recommended.toml", asked, arm, None).read_text()
+
+    assert '# Measured with: trained_on = ["/home/mine.toml", "commit"]\n' in told("max-clang")
+    assert "trained_on" not in told("plain")
+
+
 def test_the_file_is_toml_whatever_a_study_and_its_settings_are_called(tmp_path: Path) -> None:
     odd = study().model_copy(update={"name": "two\nlines"})
     change = Change(binary=tmp_path / "mysqld", settings={"größe": "1", "a.b": "2"})
