@@ -12,7 +12,7 @@ from pathlib import Path
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.door import lasting_settings, refuse_unknown_tests
-from upshift.errors import UpshiftError, UsageError
+from upshift.errors import LoadFailed, UpshiftError, UsageError
 from upshift.explain.door import nothing_differs, pair_of
 from upshift.explain.model import Explanation
 from upshift.instructions.model import Instructions
@@ -52,9 +52,10 @@ from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
 from upshift.study.recommend import recommend
 from upshift.study.result import StudyResult
-from upshift.values import file_sha256
+from upshift.values import content_hash, file_sha256
 
 SAME_HINT = "a flag may do nothing with this compiler; compare the commands in commands.log"
+DEAD_HINT = "the run's logs/ say why; change the study and start it without --resume: it reuses the builds that are the same"
 
 
 def optimize(lab: Lab, work: Work) -> Result:
@@ -171,7 +172,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
         Made(training=training, layout=layout, arms=tuple(served(arm, training, layout) for arm in plan.arms))
         for training, layout in itertools.product(range(1, study.trainings + 1), range(1, study.layouts + 1))
     )
-    same = same_servers(made[0].arms, {each.name: file_sha256(each.program.binary) for each in made[0].arms})
+    same = same_servers(made[0].arms, _contents(made))
     distinct = tuple(each.only(name for name, first in same.items() if name == first) for each in made)
     arms = distinct[0].arms
     if len(arms) < 2:
@@ -184,16 +185,26 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     measured = measure_arms(lab, distinct, data, measuring, trials=plan.trials, groups=groups)
     loads = asked_of(measuring)
     living = [arm.name for arm in arms if arm.name not in measured.died]
+    if len(living) < 2:
+        name, why = next(iter(measured.died.items()))
+        raise LoadFailed(f"no row is left to compare: row '{name}' was left out: {why.strip().splitlines()[0]}", DEAD_HINT)
     silent = without_figures(living, arms[0].name, measured.parts, loads, study.metric)
     measured = measured.without(silent, f"no trial has a figure for {study.metric} under each load")
     standing = {arm.row: same[arm.name] for arm in plan.arms if same[arm.name] not in measured.died}
     crossed = crossings(study, plan.arms, loads)
     found = analyse(plan.design, standing, measured.parts, loads, study.metric, crossed)
     executed = by_instructions(plan.design, standing, counted, measuring.counted)
-    row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric])
+    lost = tuple(arm.row for arm in plan.arms if arm.row not in standing)
+    row = recommend(plan.design, found.effects, higher_is_better=HIGHER_IS_BETTER[study.metric], without=lost)
     best = _best(lab, study, plan, measuring, served, data, row)
     servers = made[0].arms
     return report_study(lab, study, plan, measuring, servers, same, carded, measured, found, counted, executed, lacking, best)
+
+
+def _contents(made: tuple[Made, ...]) -> Mapping[str, str]:
+    """Of each row's servers together: BOLT may have failed in one training alone."""
+    servers = zip(*(each.arms for each in made), strict=True)
+    return {arms[0].name: content_hash([file_sha256(arm.program.binary) for arm in arms]) for arms in servers}
 
 
 def _best(

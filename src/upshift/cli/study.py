@@ -138,6 +138,8 @@ def _prepared(
     variants = tuple(variant_of(arm, find_program(arm.change.binary, arm.change.server)) for arm in named)
     if variants:
         refuse_unstartable(variants)
+    of_rows = (each for arm in plan.arms for each in (*arm.change.trained_on, *arm.change.hot_set_of))
+    named_by_all = tuple(dict.fromkeys((*options.workloads, *options.held_out, *of_rows)))
     works: dict[str, Work] = {}
 
     def work_of(arm: Arm) -> Work:
@@ -147,8 +149,9 @@ def _prepared(
         whole = arm.recipe.profile == "none" and arm.recipe.scope == "all"
         trained_on = arm.change.trained_on or options.workloads
         held_out = () if arm.change.trained_on else options.held_out
-        # Their tables are filled, too, whether the server is trained on them or not.
-        held_out = (*held_out, *(each for each in arm.change.hot_set_of if each not in (*trained_on, *held_out)))
+        if arm.change.hot_set_of:
+            # All tables are filled, whether the server is trained on them or not: on other data the hot set would be another.
+            held_out = tuple(each for each in named_by_all if each not in trained_on)
         fitting = {"level": "quick" if whole else "full", "workloads": trained_on, "held_out": held_out}
         work = prepare(
             options.model_copy(update=fitting),
@@ -165,7 +168,8 @@ def _prepared(
 
     for arm in plan.built:
         work_of(arm)
-    others = tuple(arm.change for arm in plan.built)
+    # Rows that share a build differ in what surrounds its server.
+    others = tuple(arm.change for arm in plan.arms if arm.recipe)
     return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others, kept=held), work_of
 
 

@@ -20,11 +20,13 @@ from upshift.paths import paths_of
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, ServerKind, one_spelling, refuse_reserved
 from upshift.server.kinds import find_program, kind_of
-from upshift.values import Value, describe_invalid, is_empty
+from upshift.values import Value, content_hash, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
 _CONNECTIONS = re.compile(r"--(connections|threads)(=.*)?|-c=?\d*")
 """As options of load commands: what waits during pauses is known by the load's own number."""
+_LONGEST_NAME, _OF_HASH = 100, 20
+"""In bytes: file systems take 255, and the load's name and more stand beside it."""
 _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -90,8 +92,14 @@ class Variant(Surroundings):
 
     @property
     def file_name(self) -> str:
-        """The name as a part of a file's name: a slash is percent-encoded, so that no two names become one."""
-        return self.name.replace("%", "%25").replace("/", "%2F")
+        """The name as a part of a file's name, so that no two names become one: a slash is percent-encoded, a long name cut and
+        ended by its hash. A row of a study with many factors on has the names of all.
+        """
+        encoded = os.fsencode(self.name.replace("%", "%25").replace("/", "%2F"))
+        if len(encoded) <= _LONGEST_NAME:
+            return os.fsdecode(encoded)
+        kept = encoded[: _LONGEST_NAME - _OF_HASH - 1].decode(errors="ignore")
+        return f"{kept}-{content_hash(self.name)[:_OF_HASH]}"
 
     def on(self, seat: Seat) -> Self:
         """The same on these CPUs."""

@@ -238,7 +238,9 @@ def _read_died(lab: Lab) -> dict[str, _Death]:
 
 
 def same_servers(variants: tuple[Variant, ...], sha256: Mapping[str, str]) -> dict[str, str]:
-    """Each variant's name with the first one whose executable and surroundings are the same, itself where it is the first."""
+    """Each variant's name with the first one whose executable and surroundings are the same, itself where it is the first;
+    ``sha256`` has what the executables consist of.
+    """
     firsts: dict[str, str] = {}
     found = {}
     for variant in variants:

@@ -17,6 +17,7 @@ from upshift.study.attribution import Attribution, Step, attribute, steps
 from upshift.study.cells import beside_off, beside_own
 from upshift.study.crossing import Crossing
 from upshift.study.designs import Design, Row
+from upshift.study.intervals import servers_of
 from upshift.study.result import Cell, Crossed, LoadEffects
 from upshift.values import Value
 
@@ -166,19 +167,6 @@ def _table(logs: Logs, names: Sequence[str], base: str, loads: Sequence[Load]) -
             members = [[number for number, each in enumerate(units) if each == one] for one in sorted(set(units))]
             return np.array([table[of].mean(axis=0) for of in members])
     return table
-
-
-def servers_of(names: Sequence[str], base: str, groups: Mapping[str, int]) -> np.ndarray:
-    """The noise of which servers is in each row's ratio to all off (rows x servers): its arm's, and less that of its group's
-    start of all off. Rows that share an arm share its noise; all off itself has none.
-    """
-    arms = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name != base))}
-    starts = {group: len(arms) + number for number, group in enumerate(dict.fromkeys(groups[name] for name in arms))}
-    servers = np.zeros((len(names), len(arms) + len(starts)))
-    for row, name in enumerate(names):
-        if name != base:
-            servers[row, arms[name]], servers[row, starts[groups[name]]] = 1, -1
-    return servers
 
 
 def _groups(parts: Sequence[Part]) -> dict[str, int]:

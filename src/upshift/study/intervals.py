@@ -14,7 +14,7 @@ which an interval leaves 1 out exactly when Holm's procedure found its factor.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.special import polygamma, stdtr, stdtrit
@@ -112,6 +112,19 @@ def spreads(
     # Rows of the same servers differ by nothing. Others that differ by the same steps in all trials are not known exactly.
     errors = np.where(sizes > _DEPENDENT, np.sqrt(np.maximum(pulled, least_sd**2) * sizes / trials), 0.0)
     return [Spread(log=float(mean), error=float(error), freedom=total) for mean, error in zip(means, errors, strict=True)]
+
+
+def servers_of(names: Sequence[str], base: str, groups: Mapping[str, int]) -> np.ndarray:
+    """The noise of which servers is in each row's ratio to all off (rows x servers): its arm's, and less that of its group's
+    start of all off. Rows that share an arm share its noise; all off itself has none.
+    """
+    arms = {name: number for number, name in enumerate(dict.fromkeys(name for name in names if name != base))}
+    starts = {group: len(arms) + number for number, group in enumerate(dict.fromkeys(groups[name] for name in arms))}
+    servers = np.zeros((len(names), len(arms) + len(starts)))
+    for row, name in enumerate(names):
+        if name != base:
+            servers[row, arms[name]], servers[row, starts[groups[name]]] = 1, -1
+    return servers
 
 
 def holm(chances: Sequence[float], level: float = LEVEL) -> tuple[frozenset[int], float]:

@@ -96,7 +96,7 @@ class StudyPlan(Value):
     wall_s: float
     """Measuring, with what confirms; without builds."""
     half_width: float
-    """Of a factor's interval to expect at ``connections`` and workloads together, as a logarithm."""
+    """Of the widest factor's interval to expect at ``connections`` and workloads together, as a logarithm."""
     noise: Noise = CALM
     """What that follows from."""
 
@@ -174,6 +174,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
             pair_log_sd=noise.pair_log_sd,
             blocks=blocks(plan) * pooled,
             replicates=study.replicates,
+            groups=groups,
         ),
         noise=noise,
     )

@@ -7,26 +7,39 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Collection, Sequence
 
+import numpy as np
 from scipy.special import stdtrit
 
+from upshift.study.contrasts import contrasts_of
 from upshift.study.designs import Design
-from upshift.study.intervals import LEVEL
+from upshift.study.intervals import LEVEL, servers_of
 
 MOST_TRIALS = 1000
 
+Groups = Sequence[Collection[str]]
+"""Names of rows that run side by side, each group with a start of all off of its own; none: all do."""
+
 
 def half_width(
-    design: Design, trials: int, *, start_log_sd: float, pair_log_sd: float, blocks: float, replicates: int | None = None
+    design: Design,
+    trials: int,
+    *,
+    start_log_sd: float,
+    pair_log_sd: float,
+    blocks: float,
+    replicates: int | None = None,
+    groups: Groups = (),
 ) -> float:
-    """Half of the width of a factor's interval to expect, as a logarithm; ``blocks`` are those of a server in a trial.
+    """Half of the width to expect of the widest factor's interval, as a logarithm; ``blocks`` are those of a server in a trial.
 
     ``replicates``, where trials share trainings or layouts, says how many of these there are; their own luck is not in it.
     """
     replicates = replicates or trials
     if replicates < 2:
         return math.inf
-    return _quantile(design, replicates) * _error(design, trials, start_log_sd, pair_log_sd, blocks)
+    return _quantile(design, replicates) * _error(design, trials, start_log_sd, pair_log_sd, blocks, groups)
 
 
 def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_sd: float, blocks: float) -> int:
@@ -40,13 +53,20 @@ def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_s
     return bisect_left(range(MOST_TRIALS), True, lo=2, key=finds)
 
 
-def _error(design: Design, trials: int, start_log_sd: float, pair_log_sd: float, blocks: float) -> float:
+def _error(design: Design, trials: int, start_log_sd: float, pair_log_sd: float, blocks: float, groups: Groups = ()) -> float:
     one_server = (start_log_sd**2 + pair_log_sd**2 / blocks) / 2
-    rows = len(design.rows)
-    if design.kind in ("one-at-a-time", "steps", "grid"):
-        return math.sqrt(2 * one_server / trials)
-    levels = max(len(factor.levels) for factor in design.factors)
-    return math.sqrt(2 * levels * one_server / rows / trials)
+    return math.sqrt(_servers(design, groups) * one_server / trials)
+
+
+def _servers(design: Design, groups: Groups) -> float:
+    """How many servers' noise is in what the worst known factor is judged by: two of a difference between rows side by side."""
+    names = [design.name(row) for row in design.rows]
+    of = {name: number for number, group in enumerate(groups) for name in group}
+    servers = servers_of(names, names[0], of or dict.fromkeys(names, 0))
+    contrasts = contrasts_of(design, design.rows)
+    judged = contrasts.alone if design.kind == "one-at-a-time" else {**contrasts.alone, **contrasts.share}
+    # A grid may tell no factor apart.
+    return max((float(np.sum((each @ servers) ** 2)) for each in judged.values()), default=2.0)
 
 
 def _quantile(design: Design, trials: int) -> float:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 
 from upshift.measure.model import Experiment, Metric
 from upshift.study.attribution import Attribution
+from upshift.study.contrasts import with_level
 from upshift.study.designs import Design, Row
 
 _FOUND = ("faster", "slower")
@@ -20,8 +21,10 @@ Chosen = tuple[int, int]
 """A factor and its level, by their numbers."""
 
 
-def recommend(design: Design, found: Attribution, *, higher_is_better: bool) -> Row | None:
+def recommend(design: Design, found: Attribution, *, higher_is_better: bool, without: Collection[Row] = ()) -> Row | None:
     """The levels to choose, the fewest among equals; None when no factor and no pair of them helps.
+
+    Never one of the rows ``without`` figures, such as those whose server died.
 
     Effects that Holm's procedure did not find count for nothing. Steps lead as far as their sum is best. A design with pairs
     takes a found pair's into account, also where a factor helps alone and harms beside another. Where factors were measured
@@ -45,8 +48,8 @@ def recommend(design: Design, found: Attribution, *, higher_is_better: bool) -> 
         counts = len(on) == len(row) or (beyond < 0 and len(on) > 1)
         return gain + beyond * counts, -len(on)
 
-    best = max(_candidates(design, alone, pairs), key=worth)
-    return best if worth(best)[0] > 0 else None
+    best = max((row for row in _candidates(design, alone, pairs) if row not in without), key=worth, default=None)
+    return best if best and worth(best)[0] > 0 else None
 
 
 def _alone(design: Design, found: Attribution, direction: int, paired: Set[Chosen]) -> dict[Chosen, float]:
@@ -96,7 +99,9 @@ def unconfirmed(confirmed: Experiment, metric: Metric) -> str:
 
 
 def _candidates(design: Design, alone: Mapping[Chosen, float], pairs: Mapping[tuple[Chosen, Chosen], float]) -> list[Row]:
-    """All choices of the factors that are in a pair, the others at their best; each level by itself; and all on."""
+    """All choices of the factors that are in a pair, the others at their best, and these less one factor; each level by itself;
+    and all on.
+    """
     paired = {level for pair in pairs for level in pair}
     entangled = {number for number, _level in paired}
     told = {*alone, *paired}
@@ -107,5 +112,7 @@ def _candidates(design: Design, alone: Mapping[Chosen, float], pairs: Mapping[tu
         }
         offered.append(list(levels) if number in entangled else [max(levels, key=levels.__getitem__)])
     off = (0,) * len(design.factors)
-    single = [(*off[:number], level, *off[number + 1 :]) for number, level in alone]
-    return [*itertools.product(*offered), *single, *([(1,) * len(off)] if design.two_levels else [])]
+    best = list(itertools.product(*offered))
+    less = [with_level(row, number, 0) for row in best for number in range(len(off))]
+    single = [with_level(off, number, level) for number, level in alone]
+    return [*best, *less, *single, *([(1,) * len(off)] if design.two_levels else [])]

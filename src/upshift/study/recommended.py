@@ -34,6 +34,8 @@ def write_recommended(file: Path, study: Study, arm: Arm, confirmed: Experiment 
         table = {"binary": str(arm.change.binary), **server, **{key: change[key] for key in _SURROUNDINGS if change.get(key)}}
     else:
         table = _recipe_keys(arm.recipe)
+        if arm.trained:
+            change = {"trained_on": study.workloads, **change}
         beside = {key: change[key] for key in ("trained_on", "hot_set_of", *_SURROUNDINGS) if change.get(key)}
         lines += [f"# Measured with: {line}" for line in toml(beside).splitlines() if line]
     file.write_text("\n".join(lines) + "\n" + toml(table))

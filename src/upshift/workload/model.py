@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from string import Formatter
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_serializer
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, field_serializer
 
 from upshift.server.kind import Unit, one_spelling
 from upshift.values import Value
@@ -115,7 +115,7 @@ class Workload(Value):
     be compared, and transactions can."""
     connections: int = Field(default=8, ge=1)
     """Client connections while training."""
-    weight: float = Field(default=1.0, gt=0)
+    weight: FiniteFloat = Field(default=1.0, gt=0)
     """Share of the merged profile, relative to the other workloads trained on."""
     settings: Annotated[Mapping[str, str], AfterValidator(one_spelling)] = {}
     """Server configuration that this workload needs, on top of the server kind's own."""

@@ -100,6 +100,7 @@ def test_a_workload_of_ones_own(tmp_path: Path) -> None:
         (GOOD + "connections = 0", "connections: "),
         (GOOD + "weight = 0", "weight: "),
         (GOOD + "weight = -1.0", "weight: "),
+        (GOOD + "weight = inf", "weight: Input should be a finite number"),
         *(
             (f"name = '{name}'\n" + GOOD, "name: '")
             for name in ("", "a/b", "../up", ".hidden", "50%", "two\tcolumns", "x" * 101)

@@ -44,6 +44,15 @@ def test_two_names_are_never_one_in_a_file_name(server: Path) -> None:
     assert files[-1] == "plain+unroll"
 
 
+def test_a_long_name_is_a_part_of_a_file_name_too(server: Path, tmp_path: Path) -> None:
+    """The row of a study that has all of forty factors on is called after all of them."""
+    row = "+".join(f"größe-{number}" for number in range(40))
+    files = [find_variant(f"{name}={server}").file_name for name in (row, f"{row}x", row[:-1])]
+    assert len(set(files)) == 3
+    for each in files:
+        (tmp_path / f"trial-999-{each}").mkdir()
+
+
 def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> None:
     text = """
         binary = "bin/mysqld"

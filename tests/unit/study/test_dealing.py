@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from simulated import factors, in_groups, truth
+from simulated import SPREADS, factors, in_groups, truth
 
-from upshift.study.analysis import servers_of
 from upshift.study.attribution import Attribution, attribute
 from upshift.study.dealing import deal, group_count
-from upshift.study.designs import Design, Factor, make_design, signs
-from upshift.study.intervals import LEVEL, spreads
+from upshift.study.designs import Design, Factor, Kind, make_design, signs
+from upshift.study.intervals import LEVEL, servers_of, spreads
+from upshift.study.power import half_width
 
 STUDIES = 400
 ALL_BUT = LEVEL + 3 * math.sqrt(LEVEL * (1 - LEVEL) / STUDIES)
@@ -134,3 +134,21 @@ def test_contrasts_that_depend_on_those_before_them_say_nothing_of_their_own() -
         first, *_rest = spreads(values, np.array(weights))
         assert first.freedom == spreads(values, np.array([one, other]))[0].freedom
         assert first.error == pytest.approx(spreads(values, np.array([one, other]))[0].error)
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "at_once", "wider"),
+    [("steps", 3, 2, 2.0), ("full", 2, 2, 1.5), ("full", 4, 9, 1.0), ("full", 4, 16, 1.0)],
+)
+def test_the_half_width_to_expect_is_that_of_the_groups(kind: Kind, count: int, at_once: int, wider: float) -> None:
+    """Two steps of a duet are two pairs: four servers, where two are in a step of rows that run side by side."""
+    design, trials = make_design(kind, factors(count)), 3000
+    groups = dealt(design, at_once)
+    noise = {name: SPREADS["calm"][name] for name in ("start_log_sd", "pair_log_sd")}
+    named = [[design.name(design.rows[row]) for row in group] for group in groups]
+    expected = half_width(design, trials, blocks=24, groups=named, **noise)
+    assert expected / half_width(design, trials, blocks=24, **noise) == pytest.approx(math.sqrt(wider))
+    values = in_groups(np.random.default_rng(4), truth(design, [0.0] * count), groups, trials=trials)
+    shares = [each.share for each in judged(design, values, groups).factors]
+    widest = max(math.log(each.ci_high / each.ci_low) / 2 for each in shares if each)
+    assert widest == pytest.approx(expected, rel=0.05)

@@ -57,6 +57,20 @@ def test_of_several_levels_the_best_is_taken() -> None:
     assert recommend(design, attribute(design, design.rows, values, higher_is_better=True), higher_is_better=True) == (2, 0)
 
 
+def test_a_row_whose_server_died_is_never_taken() -> None:
+    """All three help, and a server with all three does not live: the best two of them are next."""
+    design, dead = make_design("full", factors(3)), (1, 1, 1)
+    living = [number for number, row in enumerate(design.rows) if row != dead]
+    values = simulate(np.random.default_rng(1), truth(design, [0.2, 0.3, 0.1]), trials=30)[:, living]
+    found = attribute(design, [design.rows[number] for number in living], values, higher_is_better=True)
+    assert recommend(design, found, higher_is_better=True) == dead
+    assert recommend(design, found, higher_is_better=True, without=[dead]) == (1, 1, 0)
+    single = make_design("full", factors(1))
+    alone = attribute(single, single.rows, values[:, :2], higher_is_better=True)
+    assert recommend(single, alone, higher_is_better=True) == (1,)
+    assert recommend(single, alone, higher_is_better=True, without=[(1,)]) is None
+
+
 def attributed(design: Design, true: list[float], noise: float) -> Attribution:
     """Rows that lie exactly so over five trials, but for ``noise``, which each second row has the other way round."""
     rows = np.array([0, *(noise * (-1) ** number for number in range(len(true) - 1))])

@@ -43,6 +43,8 @@ class Run:
         self.laid_out: list[tuple[str, int]] = []
         self.without_bolt = ""
         """Why BOLT is left out."""
+        self.alike_in = 0
+        """The training in which all servers are the same."""
         self.confirmed: list[tuple[str, ...]] = []
         self.fails: tuple[str, UpshiftError] | None = None
         """Where what confirms fails: ``build`` or ``confirm``, and how."""
@@ -90,7 +92,7 @@ class Run:
         if self.fails and self.fails[0] == "build" and work.training > self.study.trainings:
             raise self.fails[1]
         server = self._folder / f"{name}-{work.training}{work.layout if self.study.layouts > 1 else ''}"
-        server.write_text(name)
+        server.write_text("alike" if work.training == self.alike_in else name)
         self.layouts.append((name, work.layout))
         applied = "" if self.without_bolt or work.recipe.post_link == "none" else "bolt 22"
         return SimpleNamespace(
@@ -236,6 +238,38 @@ def test_a_row_without_figures_is_left_out_and_the_others_keep_theirs(monkeypatc
     run = Run(monkeypatch, tmp_path, cpu_us, factors=factors, budget=7200.0)
     assert run.go().row == (1, 0)
     assert run.measured.died == {"idle": "no trial has a figure for total_cpu_us_per_query under each load"}
+
+
+def test_a_set_whose_server_died_is_not_recommended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    factors = {"v3": {"on": {"build": {"flags": ["-v3"]}}}, "unroll": {"on": {"build": {"flags": ["-u"]}}}}
+    run = Run(monkeypatch, tmp_path, BETTER, factors=factors, budget=7200.0, trainings=1)
+    parts = (part({**BETTER, "unroll": 16.0}),)
+    measured = Measured(parts=parts, died={"v3+unroll": "arm 'v3+unroll': it crashed"}, flags=())
+    monkeypatch.setattr(pipeline, "measure_arms", lambda *_given, **_named: measured)
+    assert run.go().row == (1, 0)
+
+
+def test_a_study_of_which_only_the_base_lives_ends_with_what_ended_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It asked for another metric."""
+    run = Run(monkeypatch, tmp_path, BETTER)
+    measured = Measured(parts=(), died={"v3": "arm 'v3': it crashed\nits log"}, flags=())
+    monkeypatch.setattr(pipeline, "measure_arms", lambda *_given, **_named: measured)
+    with pytest.raises(LoadFailed) as error:
+        run.go()
+    assert error.value.message == "no row is left to compare: row 'v3' was left out: arm 'v3': it crashed"
+    assert error.value.hint and "metric" not in error.value.hint
+
+
+@pytest.mark.parametrize("training", [1, 2])
+def test_rows_that_are_one_server_in_one_training_alone_are_measured_apart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, training: int
+) -> None:
+    """As where BOLT, which they differ in, failed for want of memory: that said of all trainings that nothing changes."""
+    run = Run(monkeypatch, tmp_path, BETTER)
+    run.alike_in = training
+    assert run.go().row == (1,)
 
 
 def test_a_study_whose_rows_are_all_one_server_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.plan import refuse_pointless
 from upshift.study.change import Change
-from upshift.study.designs import make_design
+from upshift.study.designs import Factor, make_design
 from upshift.study.file import Study
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
@@ -65,6 +65,14 @@ def test_a_row_of_steps_is_named_by_what_it_adds() -> None:
     design = make_design("steps", two_factors().factors)
     page = render(result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),)))
     assert "Step by step" in page and ">+ b</text>" in page and "<td>a+b</td>" in page
+
+
+def test_shares_of_levels_are_not_said_to_add_up() -> None:
+    """Of two levels of one factor none is a part of the other's whole."""
+    design = make_design("full", [Factor(name="pool", levels=("off", "2G", "4G"))])
+    page = render(result(design, (part({"off": 20.0, "pool=2G": 19.0, "pool=4G": 18.0}),)))
+    assert "all rows with the level against all with the factor off" in page and "shares add up" not in page
+    assert "shares add up" in render(result(two_factors(), (part(ADDS_UP),)))
 
 
 def test_what_does_not_add_up_is_said() -> None:
@@ -187,6 +195,18 @@ def test_the_file_of_a_recipe_says_what_it_was_trained_on(tmp_path: Path) -> Non
     arm = Arm(name="x", row=(1,), change=change, recipe=find_recipe("max-clang"))
     text = write_recommended(tmp_path / "recommended.toml", study(), arm, None).read_text()
     assert '# Measured with: trained_on = ["oltp_read_only"]\n# Measured with: hot_set_of = ["oltp_read_write"]' in text
+
+
+def test_the_file_of_a_recipe_says_what_the_whole_study_was_trained_on(tmp_path: Path) -> None:
+    """`build` would train it on its own default workloads, and that is another server than the confirmed one."""
+    asked = study().model_copy(update={"workloads": ("/home/mine.toml", "commit")})
+
+    def told(recipe: str) -> str:
+        arm = Arm(name="x", row=(1,), change=Change(recipe=recipe), recipe=find_recipe(recipe))
+        return write_recommended(tmp_path / "recommended.toml", asked, arm, None).read_text()
+
+    assert '# Measured with: trained_on = ["/home/mine.toml", "commit"]\n' in told("max-clang")
+    assert "trained_on" not in told("plain")
 
 
 def test_the_file_is_toml_whatever_a_study_and_its_settings_are_called(tmp_path: Path) -> None:
