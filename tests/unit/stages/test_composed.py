@@ -39,7 +39,7 @@ from upshift.verify import hardening
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-HOT_SET = {3: "b2a5bc3e4d7a8be7"}
+HOT_SET = {4: "b2a5bc3e4d7a8be7"}
 """What ``hot_set.VERSION`` stands for."""
 POST_LINK = {1: "5c1eae61a8105a70"}
 """What ``post_link.VERSION`` stands for."""
