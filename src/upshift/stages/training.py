@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import ProfileRefused
 from upshift.explain.names import demangled, plain_name
@@ -49,7 +48,12 @@ def train_profile(
     """
     build = instrumented.build
     program = lab.kind.program(source.path, build.tree, build.server)
-    provenance = _provenance_of(build, workloads)
+    provenance = Provenance(
+        source_sha256=build.source_sha256,
+        compiler=f"{build.toolchain.family} {build.toolchain.version}",
+        flags=build.recipe.flags,
+        workloads=recipe.trained_by(workload.name for workload in workloads),
+    )
 
     def exercise(bench: Workbench, environment: Callable[[str], Mapping[str, str]]) -> tuple[TrainedOn, ...]:
         """Load the server, or run its own tests, as the recipe asks."""
@@ -129,15 +133,6 @@ def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotS
 def _named(shell: Shell, symbols: list[str]) -> Iterable[str]:
     names = demangled(shell, find_tools(shell).demangler, symbols)
     return [plain_name(names[symbol]) for symbol in symbols]
-
-
-def _provenance_of(build: Build, workloads: tuple[Workload, ...]) -> Provenance:
-    return Provenance(
-        source_sha256=build.source_sha256,
-        compiler=f"{build.toolchain.family} {build.toolchain.version}",
-        flags=build.recipe.flags,
-        workloads=tuple(workload.name for workload in workloads),
-    )
 
 
 def _profile(

@@ -89,6 +89,20 @@ def test_a_workload_without_a_profile_ends_the_training(
         training.train_profile(lab, SOURCE, Recipe(), Instrumented.model_construct(build=PLAIN), WORKLOADS, FILLED, seconds=1)
 
 
+def test_a_profile_of_the_servers_own_tests_names_them_and_no_workload(
+    lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So does the package."""
+    raw = bench.folder / "raw" / "mtr" / "1.profraw"
+    raw.parent.mkdir(parents=True)
+    raw.write_text("counts")
+    monkeypatch.setattr(llvm, "merge", lambda *_given: (raw, frozenset()))
+    instrumented, recipe = Instrumented.model_construct(build=PLAIN), Recipe(profile="ir", training="mtr")
+    made = training.train_profile(lab, SOURCE, recipe, instrumented, WORKLOADS, FILLED, seconds=1)
+    assert made.provenance.workloads == ("the server's own tests: profile",) == recipe.trained_by(["a", "b"])
+    assert Recipe(profile="ir").trained_by(["a", "b"]) == ("a", "b")
+
+
 def test_a_workload_whose_profile_is_damaged_ends_the_training(
     lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
