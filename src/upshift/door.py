@@ -64,7 +64,9 @@ def refuse_confined(name: str, server: Path, root: Path = Path("/")) -> None:
     profile = path.strip("/").replace("/", ".")
     file, local = root / "etc/apparmor.d" / profile, root / "etc/apparmor.d/local" / profile
     rules = _text(file)
-    confines = any("{" in line and "complain" not in line for line in rules.splitlines() if not line.lstrip().startswith("#"))
+    # Rules have braces, too: owner @{PROC}/@{pid}/status r,
+    heads = (line for line in rules.splitlines() if line.rstrip().endswith("{") and not line.lstrip().startswith("#"))
+    confines = any("complain" not in line for line in heads)
     disabled = os.path.lexists(root / "etc/apparmor.d/disable" / profile)
     if not confines or disabled or "Y" not in _text(root / "sys/module/apparmor/parameters/enabled"):
         return

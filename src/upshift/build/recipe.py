@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -94,6 +94,10 @@ class Recipe(Value):
             if spaced := next((word for word in getattr(self, key) if re.search(r"\s", word)), None):
                 raise ValueError(f"{key} has '{spaced}', with white space: write each word as a text of its own")
         return self
+
+    def trained_by(self, workloads: Iterable[str]) -> tuple[str, ...]:
+        """What trains the profile and BOLT, for people: the run's workloads, or the server's own tests."""
+        return (f"the server's own tests: {self.training_tests}",) if self.training == "mtr" else tuple(workloads)
 
     def anonymous(self) -> Self:
         """Without its name: two that build the same are equal."""

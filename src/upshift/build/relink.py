@@ -16,6 +16,7 @@ from upshift.build.whole import default_jobs, forget_headers, launcher_command, 
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
 from upshift.server.kind import SourceKind
+from upshift.shell import Shell
 from upshift.source.model import Source
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
@@ -138,17 +139,17 @@ def build_touched(
 def link_again(bench: Workbench, kind: SourceKind, build: Build, flags: Sequence[str]) -> Build:
     """The server of ``build`` by the command that linked it, with ``flags`` added."""
     server = bench.folder / kind.server_target
-    argv = (*link_command(_link_of(bench, kind, build), {}, server, ()), *flags)
+    argv = link_command(link_of(bench.shell, kind, build), {}, server, flags)
     inputs = list(replaced(build).values())
     (bench.folder / "build.ninja").write_text(_HEADER + _link_rule(build.tree, server, argv, inputs=inputs))
     run_ninja(bench, bench.folder, (str(server),), 1)
     return build.model_copy(update={"server": server, "sha256": file_sha256(server)})
 
 
-def _link_of(bench: Workbench, kind: SourceKind, build: Build) -> Step:
+def link_of(shell: Shell, kind: SourceKind, build: Build) -> Step:
     """The step that linked the build's server: the tree's, or what was written beside a server that was linked again."""
     if build.server.is_relative_to(build.tree):
-        return steps_of(bench.shell, kind, build)[-1]
+        return steps_of(shell, kind, build)[-1]
     found = _LINKED.search((build.server.parent / "build.ninja").read_text())
     assert found
     linker, arguments = (shlex.split(part.replace("$$", "$")) for part in found.groups())

@@ -117,6 +117,10 @@ def touched_steps(
     own = {step.output for step in server}
     if apart := [step for step in of(loaded, includes.reached(headers)) if step.output not in own]:
         return Touched((), f"what the server loads includes a changed header: {apart[0].output}")
+    # What the server loads keeps its copy of code that the server is linked from, too.
+    compiled = {os.path.normpath(tree / step.source) for step in server if step.source}
+    if alone := of(loaded, includes.reached(changed) - compiled):
+        return Touched((), f"what the server loads is compiled from a changed source: {alone[0].output}")
     link = set(server[-1].argv)
     in_archives = {path for name, paths in members.items() if name.split("(")[0] in link for path in paths}
     return Touched(tuple(step for step in found if step.output in link | in_archives))

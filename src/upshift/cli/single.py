@@ -89,12 +89,15 @@ def train(
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.resume import held_by_same
     from upshift.cli.session import locked, session
+    from upshift.errors import RecipeError
     from upshift.options import Options
     from upshift.plan import prepare
     from upshift.resolve import recipe_of
     from upshift.stages.names import training_stages
 
     wanted = find_recipe(recipe)
+    if wanted.profile == "none":
+        raise RecipeError(f"recipe '{wanted.name}' has no profile, so there is nothing to train", "choose one with a profile")
     options = Options(
         source=source,
         toolchain=wanted.toolchain,

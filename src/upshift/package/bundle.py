@@ -198,14 +198,20 @@ the versions first, and take a backup when they differ:
     {program} --version
     /opt/{name}/bin/{program} --version
 
-To run it in the place of the server that you have (the service may be called {program} on your system):
+To run it in the place of the server that you have, first look at what yours needs. The service may be called {program} on your
+system.
+
+- When `systemctl cat {service}` shows options behind ExecStart's program, write them into /opt/{name}/upshift.conf as well.
+  When it shows an LD_PRELOAD and upshift.conf has one, write both into upshift.conf, with a colon between them.
+- The server looks for plugins and components in /opt/{name}/lib/plugin, which has those of the source. Copy a missing one from
+  a {program} of the same version.
+- It looks for `{program}.my`, which names a keyring component, beside itself, and for the component's `.cnf` beside the
+  component. Copy yours to /opt/{name}/bin and /opt/{name}/lib/plugin. Without its keyring, a server does not open encrypted
+  tables, and may not start.
+
+Then restart the service with it:
 
 {way_in}
-
-When `systemctl cat {service}` shows options behind ExecStart's program, write them into upshift.conf as well; when it shows
-an LD_PRELOAD and upshift.conf has one, write both into upshift.conf, with a colon between them. The server looks for plugins
-and components in /opt/{name}/lib/plugin, which has those of the source. Copy a missing one from a {program} of the same
-version.
 
 To go back:
 {switches}

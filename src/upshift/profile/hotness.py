@@ -11,6 +11,7 @@ from typing import Literal
 from elftools.elf.elffile import ELFFile
 
 from upshift.build.model import Build
+from upshift.build.relink import link_of
 from upshift.build.steps import archive_members, link_command, replaced, steps_of
 from upshift.errors import LoadFailed
 from upshift.profile.link_map import LinkMap, read_link_map
@@ -43,10 +44,12 @@ class Counted:
 
 
 def map_plain_server(shell: Shell, kind: SourceKind, plain: Build, folder: Path, log: Path) -> LinkMap:
-    """Link the plain server once more with a link map: linkers lay it out in the same way every time."""
-    link = steps_of(shell, kind, plain)[-1]
+    """Link the plain server once more with a link map, by the command that linked it: linkers lay out the same objects, in the
+    same order, in the same way every time.
+    """
     map_file = folder / "mapped.map"
-    argv = link_command(link, replaced(plain), folder / "mapped", (f"-Wl,-Map={map_file}", "-Wl,--no-demangle"))
+    flags = (f"-Wl,-Map={map_file}", "-Wl,--no-demangle")
+    argv = link_command(link_of(shell, kind, plain), {}, folder / "mapped", flags)
     command = Command(argv, cwd=plain.tree)
     shell.run(command, log=log)
     found = read_link_map(map_file)

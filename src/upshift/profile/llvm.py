@@ -13,12 +13,14 @@ from upshift.toolchain.model import Toolchain
 from upshift.values import file_sha256
 
 _FUNCTION = re.compile(r"^  (\S.*):$")
+_WARNING = re.compile(r"^warning: (.*?): ")
 
 
 def merge(
     shell: Shell, toolchain: Toolchain, shares: Iterable[tuple[Path, float]], folder: Path, log: Path
-) -> tuple[Path, int]:
-    """Merge raw profiles, each multiplied by its share, into one file named by its content; how many were left out or mended.
+) -> tuple[Path, frozenset[Path]]:
+    """Merge raw profiles, each multiplied by its share, into one file named by its content; those that were left out, because
+    they are empty or damaged.
 
     ``--failure-mode=warn``: one bad counter would throw the whole merge away. Build caches do not notice new contents under
     an old path: hence the name. Raises ProfileRefused when there is nothing to merge.
@@ -33,15 +35,20 @@ def merge(
     factors = whole_factors([share for _file, share in inputs])
     arguments = [f"-weighted-input={factor},{file}" for factor, (file, _share) in zip(factors, inputs, strict=True)]
     partial = folder / "merged.profdata"
-    warnings: list[str] = []
+    warned: set[str] = set()
+
+    def on_line(line: str) -> None:
+        if found := _WARNING.match(line):
+            warned.add(found[1])
+
     shell.run(
         Command((str(toolchain.profdata), "merge", "--failure-mode=warn", "-o", str(partial), *arguments)),
         log=log,
-        on_line=lambda line: warnings.append(line) if line.startswith("warning:") else None,
+        on_line=on_line,
     )
     named = folder / f"{file_sha256(partial)[:20]}.profdata"
     partial.replace(named)
-    return named, len(warnings) + len(given) - len(inputs)
+    return named, frozenset(file for file, share in given if (file, share) not in inputs or str(file) in warned)
 
 
 def read(shell: Shell, toolchain: Toolchain, profile: Path) -> dict[str, int]:

@@ -42,6 +42,7 @@ class Provenance(Value):
     compiler: str
     flags: tuple[str, ...]
     workloads: tuple[str, ...]
+    """Their names; of the server's own tests what ``Recipe.trained_by`` says."""
 
 
 class Profile(Value):

@@ -16,7 +16,7 @@ from upshift.toolchain.perf import SAMPLE_HZ
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-VERSION = 3
+VERSION = 4
 """Raised when the commands that find a hot set change, or what is refused as one: no key holds them."""
 
 

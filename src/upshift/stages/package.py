@@ -47,7 +47,7 @@ def package(
             "toolchain": verified.build.toolchain.model_dump(mode="json"),
             "profile": gated.profile.model_dump(mode="json") if gated else None,
             "post_link": verified.post_link,
-            "trained_on": [workload.name for workload in work.train_on],
+            "trained_on": work.recipe.trained_by(workload.name for workload in work.train_on),
             "service": work.options.service,
             "results": [each.model_dump(mode="json") for each in experiment.comparisons if each.metric == "qps"],
         }

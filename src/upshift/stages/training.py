@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import ProfileRefused
 from upshift.explain.names import demangled, plain_name
@@ -27,7 +26,7 @@ from upshift.values import file_sha256
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-VERSION = 2
+VERSION = 3
 """Raised when the commands that train change, or what is refused as a profile: no key holds them."""
 
 
@@ -49,7 +48,12 @@ def train_profile(
     """
     build = instrumented.build
     program = lab.kind.program(source.path, build.tree, build.server)
-    provenance = _provenance_of(build, workloads)
+    provenance = Provenance(
+        source_sha256=build.source_sha256,
+        compiler=f"{build.toolchain.family} {build.toolchain.version}",
+        flags=build.recipe.flags,
+        workloads=recipe.trained_by(workload.name for workload in workloads),
+    )
 
     def exercise(bench: Workbench, environment: Callable[[str], Mapping[str, str]]) -> tuple[TrainedOn, ...]:
         """Load the server, or run its own tests, as the recipe asks."""
@@ -65,19 +69,24 @@ def train_profile(
         raw = bench.folder / "raw"
         trained = exercise(bench, lambda name: {"LLVM_PROFILE_FILE": str(raw / name / "%p.profraw")})
         left = {each: tuple((raw / each.name).glob("*.profraw")) for each in trained}
-        if silent := [each.name for each in trained if not any(file.stat().st_size for file in left[each])]:
-            raise ProfileRefused(
-                f"the training left no profile: {', '.join(silent)}",
-                f"the server must end cleanly, be the instrumented one, and have room on the disk: see {bench.log}",
-            )
+
+        def refuse_silent(damaged: frozenset[Path]) -> None:
+            if silent := [each.name for each, files in left.items() if damaged.issuperset(files)]:
+                raise ProfileRefused(
+                    f"the training left no whole profile: {', '.join(silent)}",
+                    f"the server must end cleanly, be the instrumented one, and have room on the disk: see {bench.log}",
+                )
+
+        refuse_silent(frozenset(file for files in left.values() for file in files if not file.stat().st_size))
         shares = [(file, each.share) for each, files in left.items() for file in files]
         if first is not None:
             # Counts of the two trainings never meet: a function's context-sensitive ones are a record of their own.
             shares.append((first.path, min(share for _file, share in shares)))
-        merged, corrupt = llvm.merge(bench.shell, build.toolchain, shares, bench.folder, bench.log)
-        if corrupt:
-            bench.progress.note(f"{corrupt} warnings while merging the counters: see {bench.log}")
-        return _profile("ir", merged, file_sha256(merged), provenance, trained, corrupt)
+        merged, damaged = llvm.merge(bench.shell, build.toolchain, shares, bench.folder, bench.log)
+        refuse_silent(damaged)
+        if damaged:
+            bench.progress.note(f"{len(damaged)} raw profiles were damaged and left out: see {bench.log}")
+        return _profile("ir", merged, file_sha256(merged), provenance, trained, len(damaged))
 
     def gcc_action(bench: Workbench) -> Profile:
         raw = bench.folder / "raw"
@@ -124,15 +133,6 @@ def gate_profile(lab: Lab, profile: Profile, toolchain: Toolchain, hot_set: HotS
 def _named(shell: Shell, symbols: list[str]) -> Iterable[str]:
     names = demangled(shell, find_tools(shell).demangler, symbols)
     return [plain_name(names[symbol]) for symbol in symbols]
-
-
-def _provenance_of(build: Build, workloads: tuple[Workload, ...]) -> Provenance:
-    return Provenance(
-        source_sha256=build.source_sha256,
-        compiler=f"{build.toolchain.family} {build.toolchain.version}",
-        flags=build.recipe.flags,
-        workloads=tuple(workload.name for workload in workloads),
-    )
 
 
 def _profile(

@@ -15,7 +15,7 @@ from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
 from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
-from upshift.build.relink import build_hot, link_again
+from upshift.build.relink import build_hot, build_touched, link_again
 from upshift.build.steps import archive_members, link_command
 from upshift.build.whole import build_whole, read_fallbacks
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
@@ -151,8 +151,7 @@ def test_headers_that_fail_are_told_and_tried_again_by_a_build_that_goes_on(
 ) -> None:
     monkeypatch.setattr("upshift.build.whole.TREE_BYTES", 1_000_000)
     bench, broken = bench_in(tmp_path / "stage", shell), FakeKind(headers={"core": ("core/gone.h",)})
-    left = bench.folder / "pch" / "0.failed"
-    left.parent.mkdir()
+    (left := bench.folder / "pch" / "0.failed").parent.mkdir()
     left.write_text("clang: error: unable to execute command: Killed")
     build_whole(bench, broken, source, PLAIN, clang, jobs=1)
     (note,) = _progress(bench).notes
@@ -329,6 +328,16 @@ def test_the_plain_servers_map_says_whose_code_is_where(tmp_path: Path, plain: B
     assert found.symbols["main"] == {_main(plain)}
     assert archive_members(shell, plain.tree, "server")["libcore.a(hot.cc.o)"] == [HOT]
     assert list(tmp_path.glob("mapped*")) == []
+
+
+def test_the_map_of_a_patched_server_has_the_order_of_its_link_and_not_that_of_names(
+    tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
+) -> None:
+    touched, names = [each for each in steps(shell, plain.tree, "server") if each.source], ("_Z3hoti", "_Z4coldi")
+    patched = build_touched(bench_in(tmp_path / "patched", shell), KIND, source, clang, plain, source.path, touched, jobs=1)
+    found = map_plain_server(shell, KIND, patched, tmp_path, tmp_path / "log")
+    laid_out = shell.run(Command(("nm", "-n", str(patched.server)))).stdout.split()
+    assert [each for each in found.symbol_names if each in names] == [each for each in laid_out if each in names]
 
 
 def test_a_tree_that_will_not_fit_is_refused_before_the_build(

@@ -141,6 +141,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("build",), "Missing argument"),
         (("build", "no-such"), "there is no recipe"),
         (("train", "--recipe", "no-such"), "there is no recipe"),
+        (("train", "--recipe", "plain"), "recipe 'plain' has no profile, so there is nothing to train"),
         (("report", "last"), "there is no run 'last'"),
         (("measure", "/bin/true"), "there is only one server"),
         (("measure", "a=/bin/true", "a=/bin/false"), "the same name"),

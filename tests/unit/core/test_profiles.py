@@ -121,9 +121,9 @@ def test_profiles_are_merged_by_share_and_named_by_content(tmp_path: Path) -> No
     for file in files[:2]:
         file.write_text("raw")
     files[2].touch()
-    shell = FakeShell({"merge": Output("warning: b.profraw: corrupt\n", effect=written_by("merged"))})
-    merged, corrupt = llvm.merge(shell, toolchain(), list(zip(files, (0.5, 1.0, 1.0), strict=True)), tmp_path, tmp_path / "log")
-    assert corrupt == 2  # and the empty one
+    shell = FakeShell({"merge": Output(f"warning: {files[1]}: corrupt\n", effect=written_by("merged"))})
+    merged, damaged = llvm.merge(shell, toolchain(), list(zip(files, (0.5, 1.0, 1.0), strict=True)), tmp_path, tmp_path / "log")
+    assert damaged == {*files[1:]}
     assert merged.suffix == ".profdata" and merged.read_text() == "merged"
     assert f"-weighted-input=100,{files[0]}" in shell.ran[0].argv and f"-weighted-input=200,{files[1]}" in shell.ran[0].argv
     assert not any("empty" in part for part in shell.ran[0].argv)
@@ -145,7 +145,7 @@ def test_shares_become_whole_factors(shares: list[float], factors: list[int]) ->
     assert whole_factors(shares) == factors
 
 
-def test_each_warning_of_a_merge_is_counted_however_much_it_prints(tmp_path: Path, clang: Toolchain) -> None:
+def test_each_damaged_profile_of_a_merge_is_told_however_much_it_prints(tmp_path: Path, clang: Toolchain) -> None:
     good = tmp_path / "good.profraw"
     (tmp_path / "a.cc").write_text("int main() {}\n")
     shell = SystemShell()
@@ -154,8 +154,8 @@ def test_each_warning_of_a_merge_is_counted_however_much_it_prints(tmp_path: Pat
     bad = [tmp_path / f"{number}.profraw" for number in range(300)]
     for file in bad:
         file.write_text("not a profile")
-    _merged, corrupt = llvm.merge(shell, clang, [(file, 1.0) for file in (good, *bad)], tmp_path, tmp_path / "log")
-    assert corrupt == 300
+    _merged, damaged = llvm.merge(shell, clang, [(file, 1.0) for file in (good, *bad)], tmp_path, tmp_path / "log")
+    assert damaged == {*bad}
 
 
 def test_a_training_that_left_nothing(tmp_path: Path) -> None:
@@ -189,11 +189,11 @@ def test_a_real_profile_with_a_damaged_one_beside_it(tmp_path: Path, clang: Tool
     shell.run(Command(compiled, cwd=tmp_path), log=log)
     shell.run(Command(("./a",), cwd=tmp_path, env={"LLVM_PROFILE_FILE": "good.profraw"}), log=log)
     (tmp_path / "bad.profraw").write_text("not a profile")
-    merged, corrupt = llvm.merge(
+    merged, damaged = llvm.merge(
         shell, clang, [(tmp_path / "good.profraw", 1.0), (tmp_path / "bad.profraw", 1.0)], tmp_path, log
     )
     counts = llvm.read(shell, clang, merged)
-    assert corrupt == 1
+    assert damaged == {tmp_path / "bad.profraw"}
     assert counts["_Z3hoti"] >= 100 and counts["_Z4coldi"] == 0 and counts["main"] >= 1
     only_bad, _ = llvm.merge(shell, clang, [(tmp_path / "bad.profraw", 1.0)], tmp_path, log)
     with pytest.raises(ProfileRefused, match="the profile is empty"):

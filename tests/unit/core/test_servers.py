@@ -363,7 +363,7 @@ PROFILE = "/usr/sbin/mysqld {\n}\n"
         ({"sys/kernel/security/apparmor/profiles": "{path} (complain)"}, False),
         ({"etc/apparmor.d/local/{name}": CACHE + "/** mrwkl,"}, False),
         ({"etc/apparmor.d/{name}": PROFILE + CACHE}, False),
-        ({"etc/apparmor.d/{name}": "profile x flags=(complain) {{\n}}"}, False),
+        ({"etc/apparmor.d/{name}": "profile x flags=(complain) {{\n  owner @{{PROC}}/@{{pid}}/status r,\n}}"}, False),
         ({"etc/apparmor.d/{name}": "# Empty on purpose: MariaDB's.\n"}, False),
         ({"etc/apparmor.d/disable/{name}": ""}, False),
         ({"sys/module/apparmor/parameters/enabled": "N"}, False),

@@ -105,6 +105,13 @@ def test_the_way_back_has_this_packages_name_and_spares_other_drop_ins(house: Ho
     assert "systemctl revert" not in text
 
 
+def test_what_a_server_needs_stands_before_the_restart(house: House) -> None:
+    """Its options, its plugins, and the files of a keyring, without which it has no keys of the tables that are encrypted."""
+    before, _after = (house.make().folder / "ROLLBACK.md").read_text().split("    systemctl restart fake\n", 1)
+    assert "options behind ExecStart's program" in before and "LD_PRELOAD" in before
+    assert "`server.my`" in before and "Copy yours to /opt/fake-1.0-upshift/bin and /opt/fake-1.0-upshift/lib/plugin" in before
+
+
 def test_the_way_back_from_patches_begins_with_their_variables(house: House) -> None:
     """A server without them does not start with a my.cnf that has one."""
     assert "loose_" not in (house.make().folder / "ROLLBACK.md").read_text()

@@ -73,6 +73,8 @@ def test_steps_are_those_whose_sources_are_reached(includes: Includes) -> None:
     plugin = step("plugin.o", str(source / "sql/b.cc"))
     assert touched("sql/base.h", loaded=(plugin,))[1].startswith("what the server loads includes a changed header")
     assert touched("sql/b.cc", loaded=(plugin,)) == (["b.o"], ""), "a plugin keeps its own copy of code that no header has"
+    plugin = step("plugin.o", str(source / "lib/y.cc"))
+    assert touched("lib/y.cc", loaded=(plugin,))[1] == "what the server loads is compiled from a changed source: plugin.o"
     tool = [*server[:-1], step("maker", "", "c.o"), server[-1]]
     assert touched("sql/c.cc", known=tool)[1] == "maker, which the build needs itself, is linked from c.o"
 

@@ -39,11 +39,11 @@ from upshift.verify import hardening
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-HOT_SET = {3: "b2a5bc3e4d7a8be7"}
+HOT_SET = {4: "b2a5bc3e4d7a8be7"}
 """What ``hot_set.VERSION`` stands for."""
 POST_LINK = {1: "5c1eae61a8105a70"}
 """What ``post_link.VERSION`` stands for."""
-TRAIN = {2: "63bfabe8ded7e3db"}
+TRAIN = {3: "63bfabe8ded7e3db"}
 """What ``training.VERSION`` stands for."""
 COUNT = {3: "9f8204d4a9500c78"}
 """What ``count.VERSION`` stands for."""

@@ -65,10 +65,10 @@ def test_the_merged_profile(lab: Lab, bench: Workbench, monkeypatch: pytest.Monk
     training_leaves(monkeypatch, training, *(bench.folder / "raw" / name / "1.profraw" for name in SHARES))
     found: dict[str, float] = {}
 
-    def merge(_shell: Any, _tools: Any, shares: list[tuple[Path, float]], folder: Path, _log: Path) -> tuple[Path, int]:
+    def merge(_shell: Any, _tools: Any, shares: list[tuple[Path, float]], folder: Path, _log: Path) -> Any:
         found.update((file.parent.name, share) for file, share in shares)
         (folder / "merged").touch()
-        return folder / "merged", 0
+        return folder / "merged", frozenset()
 
     monkeypatch.setattr(llvm, "merge", merge)
     training.train_profile(lab, SOURCE, Recipe(), Instrumented.model_construct(build=PLAIN), WORKLOADS, FILLED, seconds=1)
@@ -85,7 +85,32 @@ def test_a_workload_without_a_profile_ends_the_training(
     if size_bytes is not None:  # the disk was full
         (raw / "b").mkdir(parents=True)
         (raw / "b" / "2.profraw").write_bytes(b"x" * size_bytes)
-    with pytest.raises(ProfileRefused, match="the training left no profile: b"):
+    with pytest.raises(ProfileRefused, match="the training left no whole profile: b"):
+        training.train_profile(lab, SOURCE, Recipe(), Instrumented.model_construct(build=PLAIN), WORKLOADS, FILLED, seconds=1)
+
+
+def test_a_profile_of_the_servers_own_tests_names_them_and_no_workload(
+    lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So does the package."""
+    raw = bench.folder / "raw" / "mtr" / "1.profraw"
+    raw.parent.mkdir(parents=True)
+    raw.write_text("counts")
+    monkeypatch.setattr(llvm, "merge", lambda *_given: (raw, frozenset()))
+    instrumented, recipe = Instrumented.model_construct(build=PLAIN), Recipe(profile="ir", training="mtr")
+    made = training.train_profile(lab, SOURCE, recipe, instrumented, WORKLOADS, FILLED, seconds=1)
+    assert made.provenance.workloads == ("the server's own tests: profile",) == recipe.trained_by(["a", "b"])
+    assert Recipe(profile="ir").trained_by(["a", "b"]) == ("a", "b")
+
+
+def test_a_workload_whose_profile_is_damaged_ends_the_training(
+    lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk was full when its server ended, and had room again when the profiles were merged."""
+    a, b = (bench.folder / "raw" / name / "1.profraw" for name in SHARES)
+    training_leaves(monkeypatch, training, a, b)
+    monkeypatch.setattr(llvm, "merge", lambda *_given: (a, frozenset({b})))
+    with pytest.raises(ProfileRefused, match="the training left no whole profile: b"):
         training.train_profile(lab, SOURCE, Recipe(), Instrumented.model_construct(build=PLAIN), WORKLOADS, FILLED, seconds=1)
 
 
