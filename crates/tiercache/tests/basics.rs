@@ -386,7 +386,10 @@ fn a_tier_that_was_not_opened_is_not_shown_as_one_that_runs() {
     assert!(Tier::open(config(Some(status.clone()))).is_err());
     let refused = shown();
     assert!(!refused.alive, "this process has no tier with that page");
-    assert!(refused.off.contains("used by another server"), "{refused:?}");
+    assert!(
+        refused.off.contains("used by another server"),
+        "{refused:?}"
+    );
 
     drop(first);
     let second = Tier::open(config(Some(status.clone()))).expect("a tier");

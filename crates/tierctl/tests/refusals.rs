@@ -261,6 +261,34 @@ fn old_names_and_values_of_switches_are_unknown() {
     assert!(line(&["--read-ahead", "--no-read-ahead"]).contains("UPSHIFT_TIER_READ_AHEAD=off"));
 }
 
+/// The loader ignores it, and the server would run without a tier.
+#[test]
+fn a_library_that_the_loader_cannot_preload_is_refused() {
+    let folder = Folder::new("a path:of parts");
+    let library = folder.0.join("libupshift_tier.so");
+    let run = || {
+        cache(&["run", "--size", "1M", "--library"])
+            .arg(&library)
+            .args(["--", "sh", "-c", "echo started"])
+            .env("XDG_RUNTIME_DIR", &folder.0)
+            .output()
+            .expect("upshift-cache runs")
+    };
+    let missing = run();
+    std::fs::copy("/bin/sh", &library).expect("a file");
+    for (done, said) in [
+        (
+            missing,
+            format!("there is no library {}", library.display()),
+        ),
+        (run(), "takes spaces and colons".into()),
+    ] {
+        let text = text(&done);
+        assert_eq!(done.status.code(), Some(2), "{text}");
+        assert!(text.contains(&said) && !text.contains("started"), "{text}");
+    }
+}
+
 #[test]
 fn no_server_is_a_failure_with_a_hint() {
     let done = cache(&["stat", "--pid", "1"])
