@@ -47,10 +47,12 @@ pub fn of_server(
             refuse_unless_innodb(folder)?;
         }
         let data_bytes = data_bytes(folder, config, 0);
-        if pool_bytes.is_some_and(|pool| pool >= data_bytes) {
+        if let (Some(pool), Some(data)) = (pool_bytes, data_bytes)
+            && pool >= data
+        {
             warnings.push(format!(
                 "the buffer pool holds all data ({} MiB): the tier cannot make reads faster",
-                data_bytes >> 20
+                data >> 20
             ));
         }
     }
@@ -84,7 +86,7 @@ pub fn is_innodb(folder: &Path) -> bool {
 }
 
 fn refuse_unless_innodb(folder: &Path) -> Result<(), Failure> {
-    if is_innodb(folder) {
+    if is_innodb(folder) || is_closed(folder) {
         return Ok(());
     }
     Err(Failure::usage(
@@ -96,22 +98,27 @@ fn refuse_unless_innodb(folder: &Path) -> Result<(), Failure> {
     ))
 }
 
+/// Whether this user may not see what is in it, as where a service's command is printed for another user to run.
+fn is_closed(folder: &Path) -> bool {
+    let found = folder.join("ibdata1").metadata();
+    found.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
 fn links_io_uring(program: &Path) -> bool {
     const NAME: &[u8] = b"liburing.so";
     std::fs::read(program).is_ok_and(|bytes| bytes.windows(NAME.len()).any(|part| part == NAME))
 }
 
-fn data_bytes(folder: &Path, config: &Config, depth: u32) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+/// Bytes of all data files; None where this user may not look at all of them.
+fn data_bytes(folder: &Path, config: &Config, depth: u32) -> Option<u64> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
     let sizes = entries.map(|entry| {
-        let path = entry.path();
-        match entry.metadata() {
-            Ok(about) if about.is_dir() && depth < DEPTH_MAX => {
-                data_bytes(&path, config, depth + 1)
-            }
-            Ok(about) if about.is_file() && is_data(config, &path) => about.len(),
-            _ => 0,
+        let (path, about) = (entry.path(), entry.metadata().ok()?);
+        if about.is_dir() && depth < DEPTH_MAX {
+            return data_bytes(&path, config, depth + 1);
         }
+        let counts = about.is_file() && is_data(config, &path);
+        Some(if counts { about.len() } else { 0 })
     });
     sizes.sum()
 }

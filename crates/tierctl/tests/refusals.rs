@@ -383,6 +383,42 @@ fn a_folder_that_is_not_innodbs_is_refused_and_left_alone() {
     assert_eq!(std::fs::read_dir(&data).expect("the folder").count(), 0);
 }
 
+/// The command for a service is printed by somebody who may not look into its data.
+#[test]
+fn of_data_that_this_user_may_not_see_nothing_is_said() {
+    let folder = Folder::new("closed-data");
+    let server = folder.0.join("mysqld");
+    std::fs::copy("/bin/sh", &server).expect("a program");
+    let data = folder.0.join("data");
+    std::fs::create_dir_all(data.join("shop")).expect("a folder");
+    std::fs::write(data.join("ibdata1"), [0; 4096]).expect("a file");
+    let run = [
+        "run",
+        "--size=1G",
+        "--dry-run",
+        "--",
+        &server.display().to_string(),
+        "--no-defaults",
+        &format!("--datadir={}", data.display()),
+    ]
+    .map(str::to_owned);
+    for (closed, mode, said) in [
+        (&data, 0o755, true),
+        (&data.join("shop"), 0o000, false),
+        (&data, 0o000, false),
+    ] {
+        std::fs::set_permissions(closed, PermissionsExt::from_mode(mode)).expect("a mode");
+        let done = without_the_rights_of_root(&run);
+        let text = text(&done);
+        assert_eq!(done.status.code(), Some(0), "{text}");
+        assert!(text.contains("LD_PRELOAD="), "{text}");
+        assert_eq!(text.contains("holds all data"), said, "{text}");
+    }
+    for opened in [&data, &data.join("shop")] {
+        std::fs::set_permissions(opened, PermissionsExt::from_mode(0o755)).expect("a mode");
+    }
+}
+
 struct Folder(PathBuf);
 
 impl Folder {
