@@ -237,12 +237,14 @@ fn a_unit_preloads_only_what_root_alone_can_change() {
 }
 
 #[test]
-fn old_names_and_values_of_switches_are_unknown() {
+fn old_names_and_options_that_exclude_each_other_are_refused() {
     for arguments in [
         vec!["flush"],
         vec!["drop"],
         vec!["check"],
         vec!["run", "--size", "1M", "--read-ahead=on", "--", "sh"],
+        // Two servers.
+        vec!["stat", "--pid", "1", "--status", "/no/such/page"],
     ] {
         let done = cache(&arguments).output().expect("upshift-cache runs");
         assert_eq!(done.status.code(), Some(2), "{}", text(&done));
