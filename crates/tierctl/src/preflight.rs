@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tiercache::config::{Action, Config, MediumChoice, parse_size_bytes};
 use tiercache::medium::Layout;
+use tiercache::private;
 
 use crate::failure::Failure;
 use crate::memory;
@@ -186,15 +187,15 @@ fn room(path: &Path, user: User) -> Result<(u64, String), Failure> {
     let written = if about.is_some() { path } else { folder };
     user.acting(|| may_write(written))
         .map_err(|error| failed(written, error))?;
-    if about.as_ref().is_some_and(|about| about.uid() != user.uid) {
-        return Err(Failure::usage(
-            format!("{} does not belong to the server's user", path.display()),
-            format!(
-                "name a new file, or change its owner: chown {} {}",
-                user.uid,
-                path.display()
-            ),
-        ));
+    // What the tier itself refuses: the server would run without it.
+    if let Ok(found) = path.symlink_metadata() {
+        private::check(&found, user.uid).map_err(|error| {
+            let (path, user) = (path.display(), user.uid);
+            Failure::usage(
+                format!("{path}: {error}"),
+                format!("name a new file, or make it the server's user's alone: chown {user} {path}; chmod 600 {path}"),
+            )
+        })?;
     }
     // st_blocks counts units of 512 bytes, whatever the file system's block is.
     let own_bytes = about.map_or(0, |about| about.blocks() * 512);

@@ -385,6 +385,36 @@ fn a_folder_that_is_not_innodbs_is_refused_and_left_alone() {
     assert_eq!(std::fs::read_dir(&data).expect("the folder").count(), 0);
 }
 
+/// The tier takes none of them, and the server would run without it.
+#[test]
+fn a_mediums_file_that_others_may_use_is_refused() {
+    let folder = Folder::new("shared-medium");
+    let path = |name: &str| folder.0.join(name);
+    for (name, mode) in [("own", 0o600), ("open", 0o644), ("twice", 0o600)] {
+        std::fs::write(path(name), []).expect("a file");
+        std::fs::set_permissions(path(name), PermissionsExt::from_mode(mode)).expect("a mode");
+    }
+    std::fs::hard_link(path("twice"), path("again")).expect("a link");
+    std::os::unix::fs::symlink(path("own"), path("link")).expect("a link");
+    std::os::unix::fs::symlink(path("nothing"), path("dangling")).expect("a link");
+    for (name, exit_code, said) in [
+        ("own", 0, "LD_PRELOAD="),
+        ("open", 2, "others may use it"),
+        ("twice", 2, "second name"),
+        ("link", 2, "symbolic link"),
+        ("dangling", 2, "symbolic link"),
+    ] {
+        let done = cache(&["run", "--size", "1M", "--dry-run", "--medium"])
+            .arg(format!("file:{}", path(name).display()))
+            .args(["--", "sh"])
+            .output()
+            .expect("upshift-cache runs");
+        let text = text(&done);
+        assert_eq!(done.status.code(), Some(exit_code), "{name}: {text}");
+        assert!(text.contains(said), "{name}: {text}");
+    }
+}
+
 /// The command for a service is printed by somebody who may not look into its data.
 #[test]
 fn of_data_that_this_user_may_not_see_nothing_is_said() {
