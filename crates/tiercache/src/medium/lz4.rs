@@ -252,7 +252,7 @@ mod tests {
     /// The flags of the mapping at this address.
     fn flags(address: usize) -> String {
         let maps = std::fs::read_to_string("/proc/self/smaps").expect("this process is listed");
-        let number = |text| usize::from_str_radix(text, 16).ok();
+        let number = |text: &str| usize::from_str_radix(text, 16).ok();
         let range = |line: &str| {
             let (start, end) = line.split(' ').next()?.split_once('-')?;
             Some(number(start)?..number(end)?)
