@@ -75,7 +75,12 @@ fn named(error: io::Error) -> io::Error {
     error
 }
 
-fn check(about: &Metadata, owner: u32) -> io::Result<()> {
+/// Whether the file is a regular one of `owner` with one name and without rights for others; `about` is of the name itself, so
+/// that it shows a symbolic link.
+///
+/// # Errors
+/// `PermissionDenied` with the reason why not.
+pub fn check(about: &Metadata, owner: u32) -> io::Result<()> {
     if about.is_symlink() {
         return Err(refused("it is a symbolic link"));
     }

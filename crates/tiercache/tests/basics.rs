@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use tiercache::{
-    Config, Counter, FileId, Identity, Lookup, MediumChoice, Mode, Promotion, Reason, Tier,
+    Config, Counter, FileId, Identity, Lookup, MediumChoice, Mode, Promotion, Reason, StatusPage,
+    Tier,
 };
 
 const PAGE: usize = 4096;
@@ -366,4 +367,33 @@ fn a_read_that_begins_within_a_page_gets_each_pages_own_bytes() {
         assert_eq!(seen.counter(Counter::TornReads), 0, "{medium}");
         let _ = std::fs::remove_file(path);
     }
+}
+
+#[test]
+fn a_tier_that_was_not_opened_is_not_shown_as_one_that_runs() {
+    let name = format!("tiercache-not-opened-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir(&folder).expect("a folder");
+    let status = folder.join("status");
+    let config = |status_path| Config {
+        medium: MediumChoice::File(folder.join("tier")),
+        status_path,
+        ..config(64)
+    };
+    let shown = || StatusPage::attach(&status).expect("a page").snapshot();
+
+    let first = Tier::open(config(None)).expect("a tier");
+    assert!(Tier::open(config(Some(status.clone()))).is_err());
+    let refused = shown();
+    assert!(!refused.alive, "this process has no tier with that page");
+    assert!(
+        refused.off.contains("used by another server"),
+        "{refused:?}"
+    );
+
+    drop(first);
+    let second = Tier::open(config(Some(status.clone()))).expect("a tier");
+    assert!(shown().alive && shown().off.is_empty());
+    drop(second);
+    std::fs::remove_dir_all(&folder).expect("our folder");
 }

@@ -15,7 +15,7 @@ const VARIABLE: &str = "UPSHIFT_TIER_STATUS";
 #[derive(clap::Args)]
 pub struct Which {
     /// Process id of the server.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "status")]
     pub pid: Option<u32>,
     /// Its statistics page, if `run --status` named one.
     #[arg(long, value_name = "PATH")]

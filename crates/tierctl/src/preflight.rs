@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tiercache::config::{Action, Config, MediumChoice, parse_size_bytes};
 use tiercache::medium::Layout;
+use tiercache::private;
 
 use crate::failure::Failure;
 use crate::memory;
@@ -47,10 +48,12 @@ pub fn of_server(
             refuse_unless_innodb(folder)?;
         }
         let data_bytes = data_bytes(folder, config, 0);
-        if pool_bytes.is_some_and(|pool| pool >= data_bytes) {
+        if let (Some(pool), Some(data)) = (pool_bytes, data_bytes)
+            && pool >= data
+        {
             warnings.push(format!(
                 "the buffer pool holds all data ({} MiB): the tier cannot make reads faster",
-                data_bytes >> 20
+                data >> 20
             ));
         }
     }
@@ -84,7 +87,7 @@ pub fn is_innodb(folder: &Path) -> bool {
 }
 
 fn refuse_unless_innodb(folder: &Path) -> Result<(), Failure> {
-    if is_innodb(folder) {
+    if is_innodb(folder) || is_closed(folder) {
         return Ok(());
     }
     Err(Failure::usage(
@@ -96,22 +99,27 @@ fn refuse_unless_innodb(folder: &Path) -> Result<(), Failure> {
     ))
 }
 
+/// Whether this user may not see what is in it, as where a service's command is printed for another user to run.
+fn is_closed(folder: &Path) -> bool {
+    let found = folder.join("ibdata1").metadata();
+    found.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
 fn links_io_uring(program: &Path) -> bool {
     const NAME: &[u8] = b"liburing.so";
     std::fs::read(program).is_ok_and(|bytes| bytes.windows(NAME.len()).any(|part| part == NAME))
 }
 
-fn data_bytes(folder: &Path, config: &Config, depth: u32) -> u64 {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+/// Bytes of all data files; None where this user may not look at all of them.
+fn data_bytes(folder: &Path, config: &Config, depth: u32) -> Option<u64> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
     let sizes = entries.map(|entry| {
-        let path = entry.path();
-        match entry.metadata() {
-            Ok(about) if about.is_dir() && depth < DEPTH_MAX => {
-                data_bytes(&path, config, depth + 1)
-            }
-            Ok(about) if about.is_file() && is_data(config, &path) => about.len(),
-            _ => 0,
+        let (path, about) = (entry.path(), entry.metadata().ok()?);
+        if about.is_dir() && depth < DEPTH_MAX {
+            return data_bytes(&path, config, depth + 1);
         }
+        let counts = about.is_file() && is_data(config, &path);
+        Some(if counts { about.len() } else { 0 })
     });
     sizes.sum()
 }
@@ -179,15 +187,15 @@ fn room(path: &Path, user: User) -> Result<(u64, String), Failure> {
     let written = if about.is_some() { path } else { folder };
     user.acting(|| may_write(written))
         .map_err(|error| failed(written, error))?;
-    if about.as_ref().is_some_and(|about| about.uid() != user.uid) {
-        return Err(Failure::usage(
-            format!("{} does not belong to the server's user", path.display()),
-            format!(
-                "name a new file, or change its owner: chown {} {}",
-                user.uid,
-                path.display()
-            ),
-        ));
+    // What the tier itself refuses: the server would run without it.
+    if let Ok(found) = path.symlink_metadata() {
+        private::check(&found, user.uid).map_err(|error| {
+            let (path, user) = (path.display(), user.uid);
+            Failure::usage(
+                format!("{path}: {error}"),
+                format!("name a new file, or make it the server's user's alone: chown {user} {path}; chmod 600 {path}"),
+            )
+        })?;
     }
     // st_blocks counts units of 512 bytes, whatever the file system's block is.
     let own_bytes = about.map_or(0, |about| about.blocks() * 512);

@@ -199,20 +199,41 @@ pub fn variables(tier: &Tier, pid: u32, user: User) -> Result<(Config, Variables
 
 /// The library: where the option or `UPSHIFT_TIER_LIBRARY` says, else beside this program.
 pub fn library(said: Option<&Path>) -> Result<PathBuf, Failure> {
+    let variable = || std::env::var_os("UPSHIFT_TIER_LIBRARY").filter(|path| !path.is_empty());
+    let named = said
+        .map(PathBuf::from)
+        .or_else(|| variable().map(PathBuf::from));
     let beside = || {
         let program = std::env::current_exe().ok()?;
         Some(program.parent()?.join("libupshift_tier.so"))
     };
-    let path = said
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("UPSHIFT_TIER_LIBRARY").map(PathBuf::from))
-        .map_or_else(beside, |path| path.canonicalize().ok());
-    path.filter(|path| path.is_file()).ok_or_else(|| {
-        Failure::failed(
-            "there is no library libupshift_tier.so beside this program",
-            "use `./upshift cache`, which builds it, or name it with --library",
-        )
-    })
+    let path = match &named {
+        Some(path) => path.canonicalize().ok(),
+        None => beside(),
+    };
+    let path = path
+        .filter(|path| path.is_file())
+        .ok_or_else(|| match &named {
+            Some(path) => Failure::usage(
+                format!("there is no library {}", path.display()),
+                "name libupshift_tier.so with --library, or leave the option out",
+            ),
+            None => Failure::failed(
+                "there is no library libupshift_tier.so beside this program",
+                "use `./upshift cache`, which builds it, or name it with --library",
+            ),
+        })?;
+    // The loader would find no such library, say so, and start the server without a tier.
+    if path.to_string_lossy().contains([' ', ':']) {
+        return Err(Failure::usage(
+            format!(
+                "{} cannot be preloaded: the loader takes spaces and colons in a path for separators",
+                path.display()
+            ),
+            "copy the library to a path without them, and name it with --library",
+        ));
+    }
+    Ok(path)
 }
 
 #[cfg(test)]

@@ -104,15 +104,18 @@ fn to_json(now: &Snapshot) -> Value {
 }
 
 fn to_text(now: &Snapshot) -> String {
+    let started = match now.start.as_str() {
+        "" => String::new(),
+        start => format!(", started {}", output::name(start)),
+    };
     let mut lines = vec![
         format!(
-            "process {}{}: {} on {}, promotion {}, started {}",
+            "process {}{}: {} on {}, promotion {}{started}",
             now.pid,
             if now.alive { "" } else { " (stopped)" },
             now.mode.map_or("unknown mode", |mode| mode.as_str()),
             output::name(&now.medium),
             now.promotion,
-            output::name(&now.start),
         ),
         format!(
             "pages     {} of {} ({:.1} %), {} MiB of {} MiB, index {} KiB",

@@ -237,12 +237,14 @@ fn a_unit_preloads_only_what_root_alone_can_change() {
 }
 
 #[test]
-fn old_names_and_values_of_switches_are_unknown() {
+fn old_names_and_options_that_exclude_each_other_are_refused() {
     for arguments in [
         vec!["flush"],
         vec!["drop"],
         vec!["check"],
         vec!["run", "--size", "1M", "--read-ahead=on", "--", "sh"],
+        // Two servers.
+        vec!["stat", "--pid", "1", "--status", "/no/such/page"],
     ] {
         let done = cache(&arguments).output().expect("upshift-cache runs");
         assert_eq!(done.status.code(), Some(2), "{}", text(&done));
@@ -259,6 +261,34 @@ fn old_names_and_values_of_switches_are_unknown() {
             .contains("UPSHIFT_TIER_READ_AHEAD=on UPSHIFT_TIER_AUDIT=50")
     );
     assert!(line(&["--read-ahead", "--no-read-ahead"]).contains("UPSHIFT_TIER_READ_AHEAD=off"));
+}
+
+/// The loader ignores it, and the server would run without a tier.
+#[test]
+fn a_library_that_the_loader_cannot_preload_is_refused() {
+    let folder = Folder::new("a path:of parts");
+    let library = folder.0.join("libupshift_tier.so");
+    let run = || {
+        cache(&["run", "--size", "1M", "--library"])
+            .arg(&library)
+            .args(["--", "sh", "-c", "echo started"])
+            .env("XDG_RUNTIME_DIR", &folder.0)
+            .output()
+            .expect("upshift-cache runs")
+    };
+    let missing = run();
+    std::fs::copy("/bin/sh", &library).expect("a file");
+    for (done, said) in [
+        (
+            missing,
+            format!("there is no library {}", library.display()),
+        ),
+        (run(), "takes spaces and colons".into()),
+    ] {
+        let text = text(&done);
+        assert_eq!(done.status.code(), Some(2), "{text}");
+        assert!(text.contains(&said) && !text.contains("started"), "{text}");
+    }
 }
 
 #[test]
@@ -353,6 +383,72 @@ fn a_folder_that_is_not_innodbs_is_refused_and_left_alone() {
         text(&done)
     );
     assert_eq!(std::fs::read_dir(&data).expect("the folder").count(), 0);
+}
+
+/// The tier takes none of them, and the server would run without it.
+#[test]
+fn a_mediums_file_that_others_may_use_is_refused() {
+    let folder = Folder::new("shared-medium");
+    let path = |name: &str| folder.0.join(name);
+    for (name, mode) in [("own", 0o600), ("open", 0o644), ("twice", 0o600)] {
+        std::fs::write(path(name), []).expect("a file");
+        std::fs::set_permissions(path(name), PermissionsExt::from_mode(mode)).expect("a mode");
+    }
+    std::fs::hard_link(path("twice"), path("again")).expect("a link");
+    std::os::unix::fs::symlink(path("own"), path("link")).expect("a link");
+    std::os::unix::fs::symlink(path("nothing"), path("dangling")).expect("a link");
+    for (name, exit_code, said) in [
+        ("own", 0, "LD_PRELOAD="),
+        ("open", 2, "others may use it"),
+        ("twice", 2, "second name"),
+        ("link", 2, "symbolic link"),
+        ("dangling", 2, "symbolic link"),
+    ] {
+        let done = cache(&["run", "--size", "1M", "--dry-run", "--medium"])
+            .arg(format!("file:{}", path(name).display()))
+            .args(["--", "sh"])
+            .output()
+            .expect("upshift-cache runs");
+        let text = text(&done);
+        assert_eq!(done.status.code(), Some(exit_code), "{name}: {text}");
+        assert!(text.contains(said), "{name}: {text}");
+    }
+}
+
+/// The command for a service is printed by somebody who may not look into its data.
+#[test]
+fn of_data_that_this_user_may_not_see_nothing_is_said() {
+    let folder = Folder::new("closed-data");
+    let server = folder.0.join("mysqld");
+    std::fs::copy("/bin/sh", &server).expect("a program");
+    let data = folder.0.join("data");
+    std::fs::create_dir_all(data.join("shop")).expect("a folder");
+    std::fs::write(data.join("ibdata1"), [0; 4096]).expect("a file");
+    let run = [
+        "run",
+        "--size=1G",
+        "--dry-run",
+        "--",
+        &server.display().to_string(),
+        "--no-defaults",
+        &format!("--datadir={}", data.display()),
+    ]
+    .map(str::to_owned);
+    for (closed, mode, said) in [
+        (&data, 0o755, true),
+        (&data.join("shop"), 0o000, false),
+        (&data, 0o000, false),
+    ] {
+        std::fs::set_permissions(closed, PermissionsExt::from_mode(mode)).expect("a mode");
+        let done = without_the_rights_of_root(&run);
+        let text = text(&done);
+        assert_eq!(done.status.code(), Some(0), "{text}");
+        assert!(text.contains("LD_PRELOAD="), "{text}");
+        assert_eq!(text.contains("holds all data"), said, "{text}");
+    }
+    for opened in [&data, &data.join("shop")] {
+        std::fs::set_permissions(opened, PermissionsExt::from_mode(0o755)).expect("a mode");
+    }
 }
 
 struct Folder(PathBuf);

@@ -182,3 +182,41 @@ fn the_bench_measures_warm_data_and_leaves_nothing() {
     );
     assert_eq!(std::fs::read_dir(&disk).expect("the folder").count(), 0);
 }
+
+#[test]
+#[ignore = "needs fio: run by ./upshift test"]
+fn a_bench_that_is_told_to_stop_leaves_nothing() {
+    let folder = Folder::new("stopped-bench");
+    let disk = folder.path("disk");
+    std::fs::create_dir(&disk).expect("a folder");
+    let mut bench = cache(&[
+        "bench",
+        "--dir",
+        &disk,
+        "--sizes",
+        "4K",
+        "--file-size",
+        "16M",
+    ])
+    .args(["--seconds", "2"])
+    .stderr(Stdio::null())
+    .spawn()
+    .expect("bench starts");
+    let own = format!("upshift-bench-{}", bench.id());
+    let until = Instant::now() + Duration::from_secs(30);
+    while !Path::new(&disk)
+        .join(&own)
+        .join("random.tierbench")
+        .exists()
+    {
+        assert!(Instant::now() < until, "bench makes no file");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // SAFETY: the call takes numbers; the child has not been waited for.
+    let told = unsafe { libc::kill(bench.id() as i32, libc::SIGTERM) };
+    assert_eq!(told, 0);
+    let ended = bench.wait().expect("bench ends");
+    assert_eq!(ended.code(), Some(130), "{ended}");
+    assert_eq!(std::fs::read_dir(&disk).expect("the folder").count(), 0);
+    assert!(!Path::new("/dev/shm").join(&own).exists());
+}

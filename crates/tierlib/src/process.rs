@@ -143,8 +143,9 @@ fn try_open() -> Result<Tier, String> {
         return Err("the kernel cannot clear a page on fork: Linux 4.14 or newer is needed".into());
     }
     let spoilt = page(libc::MAP_SHARED)?;
-    let tier = Tier::open(config).map_err(|error| error.to_string())?;
+    // Before the tier, which it waits for: one that was open without it would stay on the statistics page.
     start_control()?;
+    let tier = Tier::open(config).map_err(|error| error.to_string())?;
     // SAFETY: zeroed, aligned, and never unmapped.
     unsafe { (*owner.cast::<AtomicU32>()).store(std::process::id(), Ordering::Relaxed) };
     OWNER.store(owner.cast(), Ordering::Release);

@@ -57,7 +57,7 @@ def _become(program: str, name: str, arguments: list[str]) -> None:
     finally:
         shell.close()
     require_named(program)
-    os.environ["UPSHIFT_TIER_LIBRARY"] = str(folder / TIER_LIBRARY)
+    os.environ["UPSHIFT_TIER_LIBRARY"] = os.environ.get("UPSHIFT_TIER_LIBRARY") or str(folder / TIER_LIBRARY)
     os.execv(folder / program, [name, *arguments])
 
 

@@ -20,6 +20,7 @@ from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import ServerKind
+from upshift.server.tier import refuse_without_tier
 from upshift.shell import Command, Shell
 from upshift.toolchain.model import Toolchain
 from upshift.workload.model import Workload
@@ -135,6 +136,8 @@ def count_twice(
                 cpus=cpus,
                 start_timeout_s=_START_TIMEOUT_S,
             ) as server:
+                if arm.tier:
+                    refuse_without_tier(shell, server)
                 queries = _loaded(server, many)
             return instrumented.executed(arm.program.binary, server.pid), queries
         finally:

@@ -22,6 +22,7 @@ from upshift.measure.variant import Variant
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running, start_limit_s
 from upshift.server.kind import ServerKind, Unit
+from upshift.server.tier import refuse_without_tier
 from upshift.shell import Shell
 from upshift.workload.model import Workload
 
@@ -75,6 +76,8 @@ def count(
             start_timeout_s=_SLOWER * start_limit_s(),
             cleanly=False,
         ) as server:
+            if arm.tier:
+                refuse_without_tier(shell, server)
             kind.leave_undisturbed(server.socket)
             # The statements that are counted, once: what they read is in memory then, and pages that they fill were split.
             load(server, LONGER * transactions)

@@ -16,6 +16,7 @@ from upshift.server.data import copy
 from upshift.server.huge_text import text_of
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import KindOf
+from upshift.server.tier import refuse_without_tier
 from upshift.shell import Shell
 from upshift.workload.driver import RunningLoad, begin_load
 from upshift.workload.model import Workload
@@ -70,8 +71,12 @@ class ServerBench:
                         f"{self._log} says why",
                     )
                 self._refuse_other_cpus(server, arm)
+                if arm.tier:
+                    refuse_without_tier(self._shell, server)
                 self._variants[server.pid] = arm
                 yield server
+                if arm.tier:
+                    refuse_without_tier(self._shell, server)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

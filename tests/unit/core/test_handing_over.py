@@ -32,7 +32,10 @@ class BecameAnother(BaseException):
         ("load", "-q", "--quiet", "-v", "-h"),
     ],
 )
-def test_the_programs_get_every_argument(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("library", ["", "/opt/libupshift_tier.so"])
+def test_the_programs_get_every_argument(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...], library: str
+) -> None:
     def become(program: Path, argv: list[str]) -> None:
         raise BecameAnother(program, argv)
 
@@ -40,12 +43,12 @@ def test_the_programs_get_every_argument(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(os, "execv", become)
     monkeypatch.setattr(system, "ensure_packages", lambda *_given, **_named: None)
     monkeypatch.setattr(programs, "build_programs", lambda *_given, **_named: tmp_path)
-    monkeypatch.setenv("UPSHIFT_TIER_LIBRARY", "")
+    monkeypatch.setenv("UPSHIFT_TIER_LIBRARY", library)
     with pytest.raises(BecameAnother) as became:
         app.main()
     assert became.value.program == tmp_path / f"upshift-{arguments[0]}"
     assert became.value.argv == [f"upshift {arguments[0]}", *arguments[1:]]
-    assert os.environ["UPSHIFT_TIER_LIBRARY"] == str(tmp_path / programs.TIER_LIBRARY)
+    assert os.environ["UPSHIFT_TIER_LIBRARY"] == (library or str(tmp_path / programs.TIER_LIBRARY))
 
 
 @pytest.mark.parametrize(

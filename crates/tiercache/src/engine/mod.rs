@@ -89,18 +89,30 @@ impl Tier {
             None => StatusPage::private(&config),
         };
         let status = status.map_err(TierError::Status)?;
-        let size_bytes_max = config.size_bytes_max(medium::growth_max());
-        let opened = Self::open_up_to(&config, size_bytes_max);
-        // Where not even addresses are to be had: as much as it needs now.
-        let (medium, index, size_bytes_max) = match opened {
-            Ok((medium, index)) => (medium, index, size_bytes_max),
-            Err(_) if size_bytes_max > config.size_bytes && config.medium.in_memory() => {
-                let (medium, index) = Self::open_up_to(&config, config.size_bytes)?;
-                (medium, index, config.size_bytes)
+        match Self::room(&config) {
+            Ok((medium, index, size_bytes_max)) => {
+                Self::with_medium(config, status, medium, index, size_bytes_max)
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                status.refuse(&error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn room(config: &Config) -> Result<(Box<dyn Medium>, Index, u64), TierError> {
+        let up_to = |size_bytes_max| {
+            let opened = Self::open_up_to(config, size_bytes_max);
+            opened.map(|(medium, index)| (medium, index, size_bytes_max))
         };
-        Self::with_medium(config, status, medium, index, size_bytes_max)
+        let size_bytes_max = config.size_bytes_max(medium::growth_max());
+        match up_to(size_bytes_max) {
+            // Where not even addresses are to be had: as much as it needs now.
+            Err(_) if size_bytes_max > config.size_bytes && config.medium.in_memory() => {
+                up_to(config.size_bytes)
+            }
+            done => done,
+        }
     }
 
     fn open_up_to(

@@ -196,6 +196,7 @@ impl Medium for Lz4 {
     /// Each of the system's pages whose blocks are all free goes back. Nobody can take a block meanwhile; a late reader
     /// of one finds zeroes, and its version check throws them away.
     fn give_back(&self) {
+        self.region.keep_to_small_pages();
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_free = vec![false; free.fresh as usize];
         let mut link = free.first;
@@ -248,6 +249,20 @@ mod tests {
         pages.iter().filter(|page| **page & 1 == 1).count() * 4096
     }
 
+    /// The flags of the mapping at this address.
+    fn flags(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("this process is listed");
+        let number = |text: &str| usize::from_str_radix(text, 16).ok();
+        let range = |line: &str| {
+            let (start, end) = line.split(' ').next()?.split_once('-')?;
+            Some(number(start)?..number(end)?)
+        };
+        let mut lines = maps.lines();
+        lines.find(|line| range(line).is_some_and(|range| range.contains(&address)));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:"));
+        flags.expect("the mapping").to_owned()
+    }
+
     #[test]
     fn memory_of_pages_that_left_goes_back_and_the_others_stay() {
         let (size, slots) = (8usize << 20, 512u32);
@@ -267,6 +282,10 @@ mod tests {
         medium.give_back();
         let left = resident_bytes(&medium);
         assert!(left <= size / 4, "{left} bytes for {} in use", size / 8);
+        if std::path::Path::new("/sys/kernel/mm/transparent_hugepage").is_dir() {
+            let flags = flags(medium.region.address() as usize);
+            assert!(flags.contains(" nh"), "it would grow again: {flags}");
+        }
         for slot in (0..slots).step_by(8) {
             let mut page = vec![0; PAGE];
             medium.read(slot, 0, &mut page).expect("a page");

@@ -71,6 +71,13 @@ impl Region {
         unsafe { libc::madvise(self.address.cast(), self.size_bytes, libc::MADV_HUGEPAGE) };
     }
 
+    /// From here on there are small pages only: around a page that stays in use, the system would make huge ones again, out of
+    /// what is given back (khugepaged).
+    pub fn keep_to_small_pages(&self) {
+        // SAFETY: advice on our own mapping.
+        unsafe { libc::madvise(self.address.cast(), self.size_bytes, libc::MADV_NOHUGEPAGE) };
+    }
+
     /// Has the system back the first bytes now, in a thread that ends with the region: else the first page in each huge
     /// page waits until that is found and cleared. Without Linux 5.14 or a thread, that is what happens. The thread has the
     /// program's priority: with a lower one it could be kept waiting while it holds the lock of the address space. It is one

@@ -162,6 +162,13 @@ impl StatusPage {
         self.put_published();
     }
 
+    /// No tier was opened for this page: why not.
+    pub(crate) fn refuse(&self, why: &str) {
+        self.page().off.set(why.as_bytes());
+        self.page().stopped.store(1, Ordering::Release);
+        self.put_published();
+    }
+
     /// Adds to a counter.
     #[inline]
     pub(crate) fn add(&self, counter: Counter, amount: u64) {

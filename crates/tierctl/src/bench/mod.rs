@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use tiercache::config::{MediumChoice, Mode, parse_size_bytes};
 
 use crate::failure::Failure;
@@ -121,8 +122,10 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
     let library = run::library(None)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     // fio gets Ctrl-C too and ends; this program goes on just long enough to take its files away.
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted))
-        .map_err(|error| Failure::failed(format!("SIGINT: {error}"), ""))?;
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))
+            .map_err(|error| Failure::failed(format!("signal {signal}: {error}"), ""))?;
+    }
     let _media = Media::of(options);
     let disk = Folder::new(&options.dir)?;
     let memory = Folder::new(Path::new(TMPFS))
@@ -132,7 +135,7 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
     let cells = cells(options, &sizes, file_bytes, memory.is_some(), &disk)?;
     for data in [Data::Random, Data::Half] {
         if cells.iter().any(|cell| cell.data == data) {
-            disk.fill(data, file_bytes)?;
+            unless(&interrupted, disk.fill(data, file_bytes))?;
         }
     }
     let mut rows = Vec::new();
@@ -143,14 +146,10 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
             (Some(memory), "tmpfs") => memory,
             _ => &disk,
         };
-        let row = measure(cell, folder, &library, options);
-        if interrupted.load(Ordering::Relaxed) {
-            return Err(Failure {
-                exit_code: 130,
-                ..Failure::failed("the measurement was interrupted", "")
-            });
-        }
-        rows.push(row?);
+        rows.push(unless(
+            &interrupted,
+            measure(cell, folder, &library, options),
+        )?);
     }
     if let Some(path) = &options.plot {
         let written = std::fs::write(path, plot::svg(&rows));
@@ -168,6 +167,17 @@ pub fn bench(options: &Options) -> Result<(), Failure> {
     } else {
         output::line(&table::text(&rows))
     }
+}
+
+/// What was done, unless a signal came meanwhile.
+fn unless<T>(interrupted: &AtomicBool, done: Result<T, Failure>) -> Result<T, Failure> {
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(Failure {
+            exit_code: 130,
+            ..Failure::failed("the measurement was interrupted", "")
+        });
+    }
+    done
 }
 
 fn refuse_what_cannot_be_meant(options: &Options) -> Result<(), Failure> {
