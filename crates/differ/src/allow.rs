@@ -172,8 +172,13 @@ patched = '\xfe\x00\x00\x02'
             answer.bytes[at] = warnings;
             answer
         };
-        for request in ["SELECT COUNT(c1) FROM t0;", "SELECT COUNT(a.c1) FROM t0 a;"] {
-            for (with, without) in [(0x22, 0x02), (0x23, 0x03), (0x62, 0x42), (0x63, 0x43)] {
+        for request in [
+            "SELECT COUNT(c1) FROM t0;",
+            "SELECT COUNT(a.c1) FROM t0 a;",
+            "select count(C1) from t0",
+        ] {
+            for with in [0x21, 0x22, 0x23, 0x61, 0x62, 0x63] {
+                let without = with & !0x20;
                 for warnings in [0, 2, 20] {
                     let (stock, patched) = (end(warnings, with), end(warnings, without));
                     assert!(list.holds(request, &stock, &patched), "{request}");
