@@ -48,8 +48,8 @@ UNTIL = ("--until", "0.5%", "--trials", "12", "--budget")
 Student's factor is 2.2 in place of 2.6.
 """
 SHORT_TURNS = ("--rounds", "60", "--slice-seconds", "0.1", "--lead-seconds", "0.1")
-"""For the small server, whose starts do not spread, and whose arms differ by a loop that caches do not see: 12 trials of these
-turns fill ten minutes.
+"""For the small server, whose starts do not spread, and whose arms differ by a loop that caches do not see: the first
+stage with these turns fits into ten minutes.
 """
 
 

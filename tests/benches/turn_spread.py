@@ -5,7 +5,7 @@
 Each RUN is a run of `upshift measure`, by its folder: two servers, one load. ``pair_log_sd`` is the spread of two turns' ratio
 within a trial. ``halves`` is the correlation of ln QPS between the halves of a slice, and ``next`` that between a slice and the
 next one in time, of whichever server; both of deviations from the server's mean in the trial. If slices averaged independent
-noise, ``pair_log_sd`` would fall with the root of their length.
+noise, ``pair_log_sd`` would fall with the root of their length. All runs must be of one machine.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from upshift.machine import describe_machine
-from upshift.measure.model import Slice
+from upshift.measure.model import Plan, Slice
 from upshift.measure.samples import read_samples
 from upshift.measure.variance import spread
 from upshift.report.store import load_result
 
 
-def row(run: Path) -> dict[str, Any]:
-    plan = load_result(run).experiment.plan
+def row(run: Path, plan: Plan) -> dict[str, Any]:
     slices = [each for each in read_samples(run / "samples.parquet") if not each.rejected]
     halves, nexts = map(np.array, (list(_halves(slices)), list(_nexts(slices))))
     return {
@@ -78,13 +76,12 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args()
-    rows = [row(each) for each in arguments.runs]
-    result = {
-        "schema_version": 1,
-        "what": "turn_spread",
-        "machine": describe_machine().model_dump(mode="json"),
-        "rows": rows,
-    }
+    results = [load_result(each) for each in arguments.runs]
+    first = results[0].machine
+    if any(each.machine != first for each in results):
+        raise SystemExit("the runs are of several machines")
+    rows = [row(run, each.experiment.plan) for run, each in zip(arguments.runs, results, strict=True)]
+    result = {"schema_version": 1, "what": "turn_spread", "machine": first.model_dump(mode="json"), "rows": rows}
     arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -99,7 +99,9 @@ def prove(
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
     slice_seconds: Annotated[
         float | None,
-        typer.Option(min=0.02, help="Seconds that are measured in a turn; default: 0.4, with --until 0.1."),
+        typer.Option(
+            min=0.02, help="Seconds that are measured in a turn; default: 0.4, with --until 0.1 where the trace only reads."
+        ),
     ] = None,
     until: Annotated[
         str | None,

@@ -21,7 +21,7 @@ from upshift.values import Value
 
 BLOCK_S = 0.5
 """Slices of 0.02 to 0.4 s spread alike (docs/measurements/2026-11-27-short-turns). Longer ones are taken for as many
-independent blocks: nobody has measured how far they average.
+independent blocks; how far they average was not measured.
 """
 
 
