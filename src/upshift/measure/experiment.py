@@ -187,7 +187,7 @@ def _pilot(
             clock=clock,
             sample=sample,
         )
-    pilot = Pilot(took_s=clock.now_s() - began_s, turns=found, lead_ins=choose(found, baseline, plan.lead_s))
+    pilot = Pilot(took_s=clock.now_s() - began_s, turns=found, lead_ins=choose(found, baseline, plan.lead_s, plan.slice_s))
     store.keep_pilot(pilot)
     return pilot
 

@@ -38,7 +38,7 @@ _EDGES_S = (*LADDER_S, 1.2, 2.0)
 """Seconds of a turn at which counters are read."""
 _WAITS_S = (_EDGES_S[0], *(after - before for before, after in pairwise(_EDGES_S)))
 _SLICE_S = 0.3
-"""The least that is taken for the slice behind a lead-in, up to the next edge: about what a slice of 0.4 s shows."""
+"""The most that is needed for the slice behind a lead-in, up to the next edge: about what a slice of 0.4 s shows."""
 _CONFIDENCE = 0.80
 """Of a difference. A lead-in that is too long costs time, one that is too short costs the truth: so less than elsewhere."""
 _SMALL = 0.005
@@ -142,21 +142,22 @@ def _turns_of(workload: str, arm: str, one: Kept) -> Iterable[PilotTurn]:
         )
 
 
-def choose(found: Sequence[PilotTurn], baseline: str, fixed_s: float) -> tuple[LeadIn, ...]:
+def choose(found: Sequence[PilotTurn], baseline: str, fixed_s: float, slice_s: float) -> tuple[LeadIn, ...]:
     """The lead-in of each workload: the shortest behind which no arm's ratio to ``baseline`` moves beyond noise.
 
-    ``fixed_s`` is taken without a pilot: where there is too much noise to tell, none shorter is chosen.
+    ``fixed_s`` is taken without a pilot: where there is too much noise to tell, none shorter is chosen. Slices of ``slice_s``
+    will follow the lead-in: what is left behind it moves a short one more than a long one.
     """
     return tuple(
-        _chosen(workload, [each for each in found if each.workload == workload], baseline, fixed_s)
+        _chosen(workload, [each for each in found if each.workload == workload], baseline, fixed_s, slice_s)
         for workload in dict.fromkeys(each.workload for each in found)
     )
 
 
-def _chosen(workload: str, found: Sequence[PilotTurn], baseline: str, fixed_s: float) -> LeadIn:
+def _chosen(workload: str, found: Sequence[PilotTurn], baseline: str, fixed_s: float, slice_s: float) -> LeadIn:
     moved = noise = 0.0
     for rung, lead_s in enumerate(LADDER_S):
-        differs, moved, noise = _moved(found, baseline, rung)
+        differs, moved, noise = _moved(found, baseline, rung, slice_s)
         if differs or (lead_s < fixed_s and noise > NOISY):
             continue
         return LeadIn(
@@ -165,13 +166,13 @@ def _chosen(workload: str, found: Sequence[PilotTurn], baseline: str, fixed_s: f
     return LeadIn(workload=workload, lead_s=LADDER_S[-1], why="longest", moved=moved, noise=noise)
 
 
-def _moved(found: Sequence[PilotTurn], baseline: str, rung: int) -> tuple[bool, float, float]:
+def _moved(found: Sequence[PilotTurn], baseline: str, rung: int, slice_s: float) -> tuple[bool, float, float]:
     """Whether the ratio of any arm to the baseline moves beyond noise behind this rung; by how much, of the arm that it moves
     most for; and the largest half-width. Shares both.
     """
     logs: dict[str, dict[int, float]] = {}
     for each in found:
-        if (log := _early_to_late(each, rung)) is not None:
+        if (log := _early_to_late(each, rung, slice_s)) is not None:
             logs.setdefault(each.arm, {})[each.round] = log
     base = logs.pop(baseline, {})
     # Bonferroni: of several arms, any may be the one.
@@ -186,9 +187,10 @@ def _moved(found: Sequence[PilotTurn], baseline: str, rung: int) -> tuple[bool, 
     return differs, math.expm1(most), noise
 
 
-def _early_to_late(each: PilotTurn, rung: int) -> float | None:
+def _early_to_late(each: PilotTurn, rung: int, slice_s: float) -> float | None:
     """ln of the throughput in the slice behind the rung over that in the rest of the turn; None without queries."""
-    end = next(number for number, edge_s in enumerate(_EDGES_S) if edge_s - _EDGES_S[rung] >= _SLICE_S - 1e-9)
+    least_s = min(_SLICE_S, slice_s) - 1e-9
+    end = next(number for number, edge_s in enumerate(_EDGES_S) if edge_s - _EDGES_S[rung] >= least_s)
     early, late = _rate(each, rung, end), _rate(each, end, len(_EDGES_S) - 1)
     return math.log(early / late) if early > 0 and late > 0 else None
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from upshift.measure.allocation import SHORT_SLICE_S
 from upshift.measure.model import LeadIn
 from upshift.measure.pilot import _EDGES_S as EDGES_S  # the moments at which a turn is read
 from upshift.measure.pilot import LADDER_S, PILOT_TURNS, PilotTurn, choose
-from upshift.options import LEAD_S
+from upshift.options import LEAD_S, SLICE_S
 
 PILOTS = 200
 STEP_S = 0.05
-SLICE_S = 0.4
 MEMORY = 0.5
 """Correlation of the noise from one step to the next."""
 QPS = 20_000
@@ -47,7 +47,7 @@ def one_turn(chance: np.random.Generator, arm: str, number: int, depth: float, d
     )
 
 
-def pilots(depth: float, decay_s: float, deep: float) -> list[LeadIn]:
+def pilots(depth: float, decay_s: float, deep: float, slice_s: float = SLICE_S) -> list[LeadIn]:
     """What pilots choose for a server that a turn before it slows down, beside one that it does not."""
     found: list[LeadIn] = []
     for seed in range(PILOTS):
@@ -57,13 +57,13 @@ def pilots(depth: float, decay_s: float, deep: float) -> list[LeadIn]:
             for number in range(PILOT_TURNS)
             for arm in ("plain", "pgo")
         ]
-        found += choose(turns, "plain", LEAD_S)
+        found += choose(turns, "plain", LEAD_S, slice_s)
     return found
 
 
-def left(depth: float, decay_s: float, lead_s: float) -> float:
+def left(depth: float, decay_s: float, lead_s: float, slice_s: float = SLICE_S) -> float:
     """What is left of it in a slice behind a lead-in, as a share of the ratio."""
-    return depth * decay_s / SLICE_S * (math.exp(-lead_s / decay_s) - math.exp(-(lead_s + SLICE_S) / decay_s))
+    return depth * decay_s / slice_s * (math.exp(-lead_s / decay_s) - math.exp(-(lead_s + slice_s) / decay_s))
 
 
 def test_without_carry_over_the_shortest_lead_in_is_chosen_in_most_cases() -> None:
@@ -75,9 +75,12 @@ def test_without_carry_over_the_shortest_lead_in_is_chosen_in_most_cases() -> No
 # Three time constants make "over": what is left then is 5 % of it.
 @pytest.mark.parametrize("over_s", [0.05, 0.1, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("depth", [0.1, 0.3])
-def test_what_the_chosen_lead_in_leaves_of_carry_over_is_small(depth: float, over_s: float) -> None:
-    found = pilots(depth, over_s / 3, CALM)
-    assert np.mean([left(depth, over_s / 3, each.lead_s) for each in found]) < 0.02
+@pytest.mark.parametrize(("slice_s", "bound"), [(SLICE_S, 0.02), (SHORT_SLICE_S, 0.025)])
+def test_what_the_chosen_lead_in_leaves_of_carry_over_is_small(
+    slice_s: float, bound: float, depth: float, over_s: float
+) -> None:
+    found = pilots(depth, over_s / 3, CALM, slice_s)
+    assert np.mean([left(depth, over_s / 3, each.lead_s, slice_s) for each in found]) < bound
 
 
 def test_the_shortest_one_would_leave_much() -> None:
