@@ -22,7 +22,8 @@ _GCC_FILES = ("specs", "liblto_plugin.so", "libgcc.a", "libgcov.a", "libstdc++.a
 # Programs that builds run beside the compiler.
 _TOOLS = ("cmake", "ninja", "bison", "m4", "protoc", "rpcgen", "pkg-config", "ar", "ranlib", "as", "ld")
 
-_LOADED = re.compile(r"(?:=> |^\s+)(/.*) \(0x[0-9a-f]+\)$", re.M)
+# Two files of a line of ldd: the loader that a program names, if it is not the system's, stands before an arrow, too.
+_LOADED = re.compile(r"^\s+(?:(/.*?)|.*?)(?: => (/.*))? \(0x[0-9a-f]+\)$", re.M)
 _CONFIGURATION = re.compile(r"^Configuration file: (.+)$", re.M)
 
 # LLVM's own files: installing another clang must not make GCC's builds anew, and toolchain_sha256 has those of a clang that
@@ -77,7 +78,7 @@ def toolchain_sha256(one: Toolchain, shell: Shell, folders: Iterable[Path]) -> s
 def loaded(programs: Iterable[Path], shell: Shell, environment: Mapping[str, str] = {}) -> set[Path]:
     """The shared libraries that programs load when they start in this environment. Raises MissingTool without ldd."""
     said = _said(("ldd", *map(str, sorted(programs))), shell, environment)
-    return {Path(file).resolve() for file in _LOADED.findall(said)}
+    return {Path(file).resolve() for files in _LOADED.findall(said) for file in files if file}
 
 
 def development_sha256(root: Path) -> str:

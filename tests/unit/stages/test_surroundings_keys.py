@@ -37,3 +37,13 @@ def test_counts_follow_the_libraries_that_a_server_loads(tmp_path: Path) -> None
         library.write_text(text)
         keys.append(libraries_key(arm, shell))
     assert [list(each) for each in keys] == [[str(library)]] * 2 and keys[0] != keys[1]
+
+
+def test_a_server_with_a_loader_of_its_own_has_libraries_too(tmp_path: Path) -> None:
+    """Debian's server on an older Debian, with patchelf: ldd shows the loader of the program and the one that it ran."""
+    own, system = tmp_path / "own ld.so.2", tmp_path / "ld.so.2"
+    own.write_text("1")
+    system.write_text("2")
+    shell = FakeShell({"ldd /a": Output(f"\t{own} => {system} (0x7ff82e3cb000)\n")})
+    arm = Variant(name="a", program=Program(kind="fake", binary=Path("/a")))
+    assert list(libraries_key(arm, shell)) == [str(system), str(own)]
