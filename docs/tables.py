@@ -80,8 +80,9 @@ def gains(result: dict[str, Any]) -> Iterator[str]:
 
 
 def against_baseline(result: dict[str, Any]) -> Iterator[str]:
-    """The same against the server of --baseline."""
-    yield from _gains(_against(result, "baseline"))
+    """The same against the server of --baseline, or in a result of `measure` against its first server."""
+    named = any(one["baseline"] == "baseline" for one in result["comparisons"])
+    yield from _gains(_against(result, "baseline" if named else result["experiment"]["baseline"]))
 
 
 def _gains(found: list[dict[str, Any]]) -> Iterator[str]:
