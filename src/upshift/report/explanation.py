@@ -6,18 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.explain import stacks
 from upshift.explain.model import Explained, Explanation
-from upshift.report import explained, explained_focus, explained_kernel, words
+from upshift.report import explained, explained_focus, explained_kernel, templates, words
 from upshift.run.directory import write_json, write_text
 
 EXPLANATION_FILE = "explanation.json"
-_HERE = Path(__file__).parent
 _NARROWEST = 0.0005
 """Of a flame graph's width: narrower frames are left out of the page; the folded files have them."""
 
@@ -30,22 +28,23 @@ def publish(explanation: Explanation, folder: Path) -> None:
 
 def render(explanation: Explanation, folder: Path) -> str:
     """The page as text; flame graphs come from the stacks in ``folder``."""
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     graphs = {f"{load.workload}": _graphs(load, folder) for load in explanation.loads}
-    return environment.get_template("explanation.html").render(
-        explanation=explanation,
-        told=explained,
-        in_kernel=explained_kernel,
-        in_focus=explained_focus,
-        words=words,
-        card_rows=rows,
-        card_sentences=sentences(explanation.card) if explanation.card else (),
-        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
-        script=Markup((_HERE / "flame.js").read_text(encoding="utf-8")),
-        # Within a script element only what could end it must not stand there.
-        graphs=Markup(json.dumps(graphs, separators=(",", ":")).replace("<", "\\u003c")),
+    return (
+        templates.environment()
+        .get_template("explanation.html")
+        .render(
+            explanation=explanation,
+            told=explained,
+            in_kernel=explained_kernel,
+            in_focus=explained_focus,
+            words=words,
+            card_rows=rows,
+            card_sentences=sentences(explanation.card) if explanation.card else (),
+            style=Markup((templates.FOLDER / "style.css").read_text(encoding="utf-8")),
+            script=Markup((templates.FOLDER / "flame.js").read_text(encoding="utf-8")),
+            # Within a script element only what could end it must not stand there.
+            graphs=Markup(json.dumps(graphs, separators=(",", ":")).replace("<", "\\u003c")),
+        )
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -15,7 +14,7 @@ from upshift.card.sentences import sentences
 from upshift.measure.model import OPTIMISED, PATCHED, Comparison, Load, Metric
 from upshift.measure.variant import Variant
 from upshift.package import service
-from upshift.report import charts, explained, explained_focus, explained_kernel, instructions, words
+from upshift.report import charts, explained, explained_focus, explained_kernel, instructions, templates, words
 from upshift.report.findings import METRIC_ORDER, Findings, load_of
 from upshift.report.result import BuildSummary, Result
 from upshift.run.directory import write_text
@@ -23,7 +22,6 @@ from upshift.run.record import StageRecord
 from upshift.stages.names import Stage
 from upshift.verify.hardening import weaker
 
-_HERE = Path(__file__).parent
 _REBUILDING = (
     *(Stage.PATCHED_BUILD, Stage.HOT_SET, Stage.INSTRUMENTED_BUILD, Stage.TRAIN, Stage.PROFILE_GATE),
     *(Stage.SECOND_INSTRUMENTED_BUILD, Stage.SECOND_TRAIN, Stage.SECOND_PROFILE_GATE),
@@ -47,43 +45,44 @@ def write_html(result: Result, path: Path) -> None:
 def render(result: Result) -> str:
     """The page as text."""
     findings = Findings(result.experiment, rebuilt=bool(result.builds))
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     builds = {build.name: build for build in result.builds}
-    return environment.get_template("template.html").render(
-        result=result,
-        found=findings,
-        words=words,
-        told=explained,
-        in_kernel=explained_kernel,
-        in_focus=explained_focus,
-        card_rows=rows,
-        card_sentences=sentences(result.card) if result.card else (),
-        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
-        script=Markup((_HERE / "charts.js").read_text(encoding="utf-8")),
-        plotly=Markup(get_plotlyjs()),
-        figures=_figures(findings),
-        several=len(findings.subjects) > 1,
-        arm_number={arm: int(charts.colour(findings.arms, findings.baseline, arm)[-1]) for arm in findings.arms},
-        facts=lambda each: _facts(findings, each),
-        metrics=METRIC_ORDER,
-        cpu_metrics=_CPU_METRICS,
-        cpu_titles=_CPU_TITLES,
-        load_of=load_of,
-        confidence=words.percent(result.experiment.confidence),
-        with_metric=lambda metric: [load for load in findings.loads if _any_level(findings, load, metric)],
-        arm_rows=[(arm, builds.get(arm.name)) for arm in result.experiment.arms],
-        other_builds=[build for build in result.builds if build.name not in findings.arms],
-        build_properties=_BUILD_PROPERTIES,
-        role=lambda arm: _role(findings, arm),
-        losses=findings.losses(),
-        instructions=instructions,
-        totals=_totals(result.stages),
-        longest_s=max((stage.wall_s for stage in result.stages), default=1.0) or 1.0,
-        package=Path(result.package) if result.package else None,
-        service=service,
-        lost_hardening=_lost_hardening(result),
+    return (
+        templates.environment()
+        .get_template("template.html")
+        .render(
+            result=result,
+            found=findings,
+            words=words,
+            told=explained,
+            in_kernel=explained_kernel,
+            in_focus=explained_focus,
+            card_rows=rows,
+            card_sentences=sentences(result.card) if result.card else (),
+            style=Markup((templates.FOLDER / "style.css").read_text(encoding="utf-8")),
+            script=Markup((templates.FOLDER / "charts.js").read_text(encoding="utf-8")),
+            plotly=Markup(get_plotlyjs()),
+            figures=_figures(findings),
+            several=len(findings.subjects) > 1,
+            arm_number={arm: int(charts.colour(findings.arms, findings.baseline, arm)[-1]) for arm in findings.arms},
+            facts=lambda each: _facts(findings, each),
+            metrics=METRIC_ORDER,
+            cpu_metrics=_CPU_METRICS,
+            cpu_titles=_CPU_TITLES,
+            load_of=load_of,
+            confidence=words.percent(result.experiment.confidence),
+            with_metric=lambda metric: [load for load in findings.loads if _any_level(findings, load, metric)],
+            arm_rows=[(arm, builds.get(arm.name)) for arm in result.experiment.arms],
+            other_builds=[build for build in result.builds if build.name not in findings.arms],
+            build_properties=_BUILD_PROPERTIES,
+            role=lambda arm: _role(findings, arm),
+            losses=findings.losses(),
+            instructions=instructions,
+            totals=_totals(result.stages),
+            longest_s=max((stage.wall_s for stage in result.stages), default=1.0) or 1.0,
+            package=Path(result.package) if result.package else None,
+            service=service,
+            lost_hardening=_lost_hardening(result),
+        )
     )
 
 

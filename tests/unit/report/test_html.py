@@ -165,6 +165,11 @@ def test_names_are_shown_as_they_are_and_never_run() -> None:
     assert "<b>w</b>: 1.34x the throughput" in unescape(page)
 
 
+def test_what_a_sentence_quotes_is_code_and_still_escaped() -> None:
+    page = page_of(example(warnings=("`upshift card <b>` measures it",)))
+    assert "<dd><code>upshift card &lt;b&gt;</code> measures it.</dd>" in page
+
+
 def test_servers_that_were_only_measured_make_a_page_too() -> None:
     text = text_of(page_of(measured_only()))
     assert "oltp_read_write: 1.34x the throughput" in text
