@@ -39,6 +39,7 @@ from upshift.server.data import settings_of
 from upshift.server.instance import start_limit_s, stop_limit_s
 from upshift.server.kind import Program, ServerKind, refuse_reserved
 from upshift.server.kinds import default_kind, kind_of
+from upshift.server.preload import refuse_ignored
 from upshift.shell import Shell, SystemShell
 from upshift.stages.explain import Explaining
 from upshift.stages.names import measuring_stages
@@ -140,6 +141,7 @@ def prepare_measuring(
             kind = kind_of(variant.program)
             refuse_reserved(kind, f"server '{variant.name}'", variant.settings)
             refuse_switches(kind, variant.name, variant.settings, variant.program.binary)
+            refuse_ignored(shell, f"server '{variant.name}'", variant.environment)
         measured = {variant.program.kind: kind_of(variant.program) for variant in variants}
         if others:
             measured[default_kind().name] = default_kind()

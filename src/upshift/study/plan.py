@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, ValidationError
@@ -27,6 +25,8 @@ from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
+from upshift.server.preload import refuse_ignored
+from upshift.shell import SystemShell
 from upshift.study.change import Change
 from upshift.study.contrasts import with_level
 from upshift.study.dealing import deal
@@ -181,14 +181,13 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
 
 
 def refuse_missing_libraries(plan: StudyPlan) -> None:
-    """Raises UsageError for a preloaded library that is not there: the loader would go on without it."""
-    for arm in plan.arms:
-        for word in re.split(r"[ :]+", arm.change.environment.get("LD_PRELOAD", "")):
-            if "/" in word and not Path(word).is_file():
-                raise UsageError(
-                    f"row '{arm.name}': there is no library {word}",
-                    "install its package, or leave the level out: the server would start without it",
-                )
+    """Raises UsageError for a preloaded library that cannot be loaded, as ``refuse_ignored``."""
+    shell = SystemShell()
+    try:
+        for arm in plan.arms:
+            refuse_ignored(shell, f"row '{arm.name}'", arm.change.environment)
+    finally:
+        shell.close()
 
 
 def refuse_missing_latency(study: Study, workloads: Iterable[Workload]) -> None:

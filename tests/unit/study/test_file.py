@@ -275,15 +275,16 @@ def test_text_on_huge_pages_is_refused_where_the_kernel_gives_none(tmp_path: Pat
     assert error.value is refused
 
 
-def test_a_preloaded_library_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    library = tmp_path / "lib.so"
-    preload = '[factors.allocator.mine]\nenvironment = { LD_PRELOAD = "libc.so.6 ' + str(library) + '" }\n'
-    plan = planned(tmp_path, GOOD.replace("[factors.log.lazy]", preload + "[factors.log.lazy]"))
-    with pytest.raises(UsageError, match=r"no library .*lib\.so") as error:
-        refuse_missing_libraries(plan)
+@pytest.mark.parametrize("library", ["libupshift-none.so.1", "/none/lib.so"])
+def test_a_preloaded_library_that_the_loader_leaves_out_is_refused(library: str, tmp_path: Path) -> None:
+    def preloading(names: str) -> StudyPlan:
+        preload = f'[factors.allocator.mine]\nenvironment = {{ LD_PRELOAD = "{names}" }}\n'
+        return planned(tmp_path, GOOD.replace("[factors.log.lazy]", preload + "[factors.log.lazy]"))
+
+    refuse_missing_libraries(preloading("libm.so.6"))
+    with pytest.raises(UsageError, match=f"LD_PRELOAD names {library}, which cannot be loaded") as error:
+        refuse_missing_libraries(preloading(f"libm.so.6 {library}"))
     assert error.value.hint
-    library.touch()
-    refuse_missing_libraries(plan)
 
 
 def test_a_study_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -372,6 +372,27 @@ fn a_server_that_is_full_for_a_moment_does_not_end_the_run() {
 }
 
 #[test]
+fn a_run_without_an_end_gives_up_a_server_that_stays_away() {
+    let faults = Faults {
+        lost_every: 500,
+        full: u64::MAX,
+        ..Faults::default()
+    };
+    let plan = Plan {
+        time: None,
+        transactions: Some(10_000),
+        ..plan(1, Arrivals::Closed, Duration::ZERO)
+    };
+    let clock = Arc::new(FakeClock::default());
+    let (finished, asked) = against(Plain::one(), faults, Knobs::default(), plan, clock);
+    let failure = finished.failure.expect("the server is gone");
+    assert!(failure.contains("1040"), "{failure}");
+    // A minute, at 20 logins a second.
+    let logins = asked.logins.load(Ordering::SeqCst);
+    assert!((1_000..1_300).contains(&logins), "{logins}");
+}
+
+#[test]
 fn nobody_waits_for_terminals_that_type_when_the_run_is_interrupted() {
     let workload = Plain(Plain::one().0, Duration::from_secs(3600));
     let faults = Faults {

@@ -17,6 +17,8 @@ use crate::workload::{Client, Outcome, Random, TransactionKind};
 const RETRIES_MAX: u64 = 100;
 /// So long does a connection wait before it tries to connect again.
 const RECONNECT_NS: u64 = 50_000_000;
+/// So long does it try in a run that has no end of its own: a server that restarts is there again by then.
+const GONE_NS: u64 = 60_000_000_000;
 /// A client that cannot draw yet is asked again after so long at first, then after twice as long each time ...
 const READY_NS: u64 = 10_000;
 /// ... up to this.
@@ -211,12 +213,15 @@ impl Worker {
         if self.run.plan.on_disconnect == OnDisconnect::Stop {
             return self.run.fail(error.to_string());
         }
+        let lost_ns = self.run.clock.now_ns();
         while !self.run.has_ended() {
+            let is_gone = self.run.plan.time.is_none()
+                && self.run.clock.now_ns() - lost_ns >= GONE_NS;
             match self.session.reconnect() {
                 Ok(()) => return self.session.recorder().reconnected(),
                 // A wrong password will be refused again; a server that restarts, or that has not noticed yet that the old connection
                 // is gone, will not.
-                Err(error) if !error.is_disconnect() && !is_full(&error) => {
+                Err(error) if is_gone || (!error.is_disconnect() && !is_full(&error)) => {
                     return self.run.fail(error.to_string());
                 }
                 Err(_) => self
