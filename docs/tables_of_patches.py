@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -48,6 +49,18 @@ def measured(result: dict[str, Any]) -> Iterator[str]:
         cells = [f"{name} = {arm / base:.4f}" for name, (arm, base) in counted.items() if arm and base]
         rows.append(f"{workload} = {{ {', '.join(cells)} }}")
     yield f"measured = {{ {', '.join(rows)} }}"
+
+
+def timed(result: dict[str, Any]) -> Iterator[str]:
+    """Throughput and CPU time a query with a switch on to off, as a key of the series: each ratio with its interval."""
+    names = {"qps": "qps", "total_cpu_us_per_query": "cpu"}
+    cells: dict[str, list[str]] = {}
+    for one in result["comparisons"]:
+        if one["metric"] in names:
+            figures = ", ".join(f"{one[key]:.3f}" for key in ("ratio", "ci_low", "ci_high"))
+            cells.setdefault(one["workload"], []).append(f"{names[one['metric']]} = [{figures}]")
+    rows = ", ".join(f"{json.dumps(workload)} = {{ {', '.join(figures)} }}" for workload, figures in cells.items())
+    yield f"timed = {{ {rows} }}"
 
 
 def _pairs(result: dict[str, Any]) -> tuple[dict[tuple[str, str], float], str, dict[str, tuple[str, str]]]:
@@ -145,4 +158,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (allocations, allocators, beside, brings, dropped, measured, patches, profiles, system_calls)
+KINDS = (allocations, allocators, beside, brings, dropped, measured, patches, profiles, system_calls, timed)

@@ -56,6 +56,10 @@ class Patch(Value):
     proven: str = ""
     measured: Mapping[str, Mapping[str, float]] = {}
     """By workload, the ratio of instructions a query: ``alone`` beside none, ``last`` beside all other patches."""
+    timed: Mapping[str, Mapping[str, tuple[float, float, float]]] = {}
+    """By workload, for what instructions do not show: the ratio of ``qps`` and of ``cpu`` time a query, with the patch to
+    without it, and the ends of its interval.
+    """
     result: str = ""
     """Where the measurement lies."""
     text: Annotated[str, Field(repr=False)] = ""
