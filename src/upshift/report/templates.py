@@ -1,27 +1,32 @@
-"""How the pages are filled in: templates beside this file, whose values are escaped."""
+"""How pages are filled in: by templates, whose values are escaped."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 FOLDER = Path(__file__).parent
 _CODE = re.compile(r"`([^`]+)`")
 
 
-def environment() -> Environment:
-    """With the filter ``coded``, for Upshift's own sentences: the terminal shows what they quote as it is.
+def page(name: str, *folders: Path) -> Template:
+    """The template ``name`` of ``folders`` or of this one, with the filter ``coded`` for Upshift's own sentences, which quote
+    commands and keys as the terminal shows them.
 
-    Not for what a server or a user wrote: SQL quotes names the same way.
+    The filter is not for what a server or a user wrote: SQL quotes names the same way.
     """
-    made = Environment(
-        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    environment = Environment(
+        loader=FileSystemLoader([*folders, FOLDER]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    made.filters["coded"] = _coded
-    return made
+    environment.filters["coded"] = _coded
+    return environment.get_template(name)
 
 
 def _coded(sentence: str) -> Markup:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from upshift.card import rows
 from upshift.card.sentences import sentences
 from upshift.measure.model import Load
-from upshift.report import words
+from upshift.report import templates, words
 from upshift.run.directory import write_text
 from upshift.study import wording
 from upshift.study.attribution import FactorEffect
@@ -21,7 +20,6 @@ from upshift.study.recommend import unconfirmed
 from upshift.study.result import Cell, Crossed, StudyResult
 
 _HERE = Path(__file__).parent
-_REPORT = _HERE.parent / "report"
 _DEEPEST = 0.2
 """A change of the logarithm that gets a heat map's full colour."""
 
@@ -33,19 +31,12 @@ def write_page(result: StudyResult, path: Path) -> None:
 
 def render(result: StudyResult) -> str:
     """The page as text."""
-    environment = Environment(
-        loader=FileSystemLoader([_HERE, _REPORT]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     cells = {(cell.row, cell.load.model_dump_json()): cell for cell in result.cells}
-    return environment.get_template("page.html").render(
+    return templates.page("page.html", _HERE).render(
         result=result,
         words=words,
         wording=wording,
-        style=Markup((_REPORT / "style.css").read_text(encoding="utf-8")),
+        style=Markup((templates.FOLDER / "style.css").read_text(encoding="utf-8")),
         card_rows=rows,
         card_sentences=sentences(result.card) if result.card else (),
         unit=lambda load: _unit(result, load),

@@ -215,8 +215,8 @@ impl Worker {
         }
         let lost_ns = self.run.clock.now_ns();
         while !self.run.has_ended() {
-            let is_gone = self.run.plan.time.is_none()
-                && self.run.clock.now_ns() - lost_ns >= GONE_NS;
+            let is_gone =
+                self.run.plan.time.is_none() && self.run.clock.now_ns() - lost_ns >= GONE_NS;
             match self.session.reconnect() {
                 Ok(()) => return self.session.recorder().reconnected(),
                 // A wrong password will be refused again; a server that restarts, or that has not noticed yet that the old connection
