@@ -29,22 +29,18 @@ def publish(explanation: Explanation, folder: Path) -> None:
 def render(explanation: Explanation, folder: Path) -> str:
     """The page as text; flame graphs come from the stacks in ``folder``."""
     graphs = {f"{load.workload}": _graphs(load, folder) for load in explanation.loads}
-    return (
-        templates.environment()
-        .get_template("explanation.html")
-        .render(
-            explanation=explanation,
-            told=explained,
-            in_kernel=explained_kernel,
-            in_focus=explained_focus,
-            words=words,
-            card_rows=rows,
-            card_sentences=sentences(explanation.card) if explanation.card else (),
-            style=Markup((templates.FOLDER / "style.css").read_text(encoding="utf-8")),
-            script=Markup((templates.FOLDER / "flame.js").read_text(encoding="utf-8")),
-            # Within a script element only what could end it must not stand there.
-            graphs=Markup(json.dumps(graphs, separators=(",", ":")).replace("<", "\\u003c")),
-        )
+    return templates.page("explanation.html").render(
+        explanation=explanation,
+        told=explained,
+        in_kernel=explained_kernel,
+        in_focus=explained_focus,
+        words=words,
+        card_rows=rows,
+        card_sentences=sentences(explanation.card) if explanation.card else (),
+        style=Markup((templates.FOLDER / "style.css").read_text(encoding="utf-8")),
+        script=Markup((templates.FOLDER / "flame.js").read_text(encoding="utf-8")),
+        # Within a script element only what could end it must not stand there.
+        graphs=Markup(json.dumps(graphs, separators=(",", ":")).replace("<", "\\u003c")),
     )
 
 
