@@ -71,6 +71,7 @@ REPEATABLE = Repeatable(
         "innodb_buffer_pool_load_at_startup": "OFF",
         "innodb_undo_log_truncate": "OFF",
         "innodb_purge_threads": "1",
+        "innodb_parallel_read_threads": "1",  # with more, threads of InnoDB's own count the rows of a whole table
         "innodb_spin_wait_delay": "0",
         "innodb_sync_spin_loops": "0",
         # Pages are written when the log is full, or not at all.
