@@ -8,13 +8,13 @@ from pathlib import Path
 
 from upshift.errors import UsageError
 from upshift.native.programs import HUGE_TEXT_LIBRARY, programs_dir
+from upshift.server.preload import PRELOAD
 from upshift.values import Value
 
 PROGRAM = "UPSHIFT_HUGETEXT_PROGRAM"
 """Names the program whose text is moved; crates/hugetext reads it."""
 _SAY = "UPSHIFT_HUGETEXT_SAY"
 _SETTING = "sys/kernel/mm/transparent_hugepage/enabled"
-_PRELOAD = "LD_PRELOAD"
 
 
 class Text(Value):
@@ -30,8 +30,8 @@ def with_huge_text(environment: Mapping[str, str], program: Path, library: Path 
     allocator stays where it is.
     """
     first = library or programs_dir() / HUGE_TEXT_LIBRARY
-    preloaded = ":".join(filter(None, (str(first), environment.get(_PRELOAD, ""))))
-    return {**environment, _PRELOAD: preloaded, PROGRAM: program.resolve().name, _SAY: "1"}
+    preloaded = ":".join(filter(None, (str(first), environment.get(PRELOAD, ""))))
+    return {**environment, PRELOAD: preloaded, PROGRAM: program.resolve().name, _SAY: "1"}
 
 
 def refuse_without_huge_pages(whose: str, root: Path = Path("/")) -> None:

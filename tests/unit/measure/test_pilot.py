@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -174,19 +174,18 @@ def test_what_the_pilot_took_is_not_left_for_trials(tmp_path: Path) -> None:
     assert trials("with", pilot_turns=5) < trials("without", lead_s=0.1)
 
 
-def turns_of(arm: str, early: Sequence[float]) -> list[PilotTurn]:
-    """Turns in which the first 0.4 s had so much of the later throughput."""
+def read(arm: str, count: int, done: Callable[[int, float], float]) -> list[PilotTurn]:
+    """So many turns, each with what was ``done`` in the turn of a number up to each moment at which counters are read."""
     at_s = (0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.9)
     return [
-        PilotTurn(
-            workload="reads",
-            arm=arm,
-            round=number,
-            at_s=at_s,
-            queries=tuple(round(10_000 * (at - (1 - share) * min(at, 0.4))) for at in at_s),
-        )
-        for number, share in enumerate(early)
+        PilotTurn(workload="reads", arm=arm, round=number, at_s=at_s, queries=tuple(round(done(number, at)) for at in at_s))
+        for number in range(count)
     ]
+
+
+def turns_of(arm: str, early: Sequence[float]) -> list[PilotTurn]:
+    """Turns in which the first 0.4 s had so much of the later throughput."""
+    return read(arm, len(early), lambda number, at: 10_000 * (at - (1 - early[number]) * min(at, 0.4)))
 
 
 def test_all_servers_that_slow_down_alike_move_no_ratio() -> None:
@@ -197,22 +196,9 @@ def test_all_servers_that_slow_down_alike_move_no_ratio() -> None:
 
 def test_what_a_lead_in_leaves_counts_in_the_slices_that_follow() -> None:
     """Up to 0.2 s a server does 6 % less: much of a slice of 0.1 s behind 0.1 s, little of one of 0.4 s."""
-    at_s = (0.0, 0.1, 0.2, 0.4, 0.7, 1.1, 1.9)
-
-    def turns(arm: str, missing: int, noise: int) -> list[PilotTurn]:
-        return [
-            PilotTurn(
-                workload="reads",
-                arm=arm,
-                round=number,
-                at_s=at_s,
-                queries=tuple(round(100_000 * at - missing * (at > 0) + sign * noise * (at >= 0.4)) for at in at_s),
-            )
-            for number, sign in enumerate((-1, 1) * 3)
-        ]
-
     # Noise of 2.5 % in the first 0.4 s hides the 1.5 % that the server does less there.
-    found = [*turns("plain", 0, 0), *turns("pgo", 600, 1000)]
+    slowed = read("pgo", 6, lambda number, at: 100_000 * at - 600 * (at > 0) + (-1) ** number * 1_000 * (at >= 0.4))
+    found = [*read("plain", 6, lambda _number, at: 100_000 * at), *slowed]
     assert [each.lead_s for slice_s in (0.4, 0.1) for each in choose(found, "plain", 0.3, slice_s)] == list(LADDER_S[:2])
 
 

@@ -36,7 +36,7 @@ pub enum ArrivalProcess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDisconnect {
-    /// Connect again, as often as needed, and count it.
+    /// Connect again, as often as needed, and count it; in a run without an end of its own, try for a minute.
     Reconnect,
     /// End the run with the results so far.
     Stop,
