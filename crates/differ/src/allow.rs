@@ -7,7 +7,8 @@ use regex::Regex;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, Answer, Kind};
+use crate::packet;
 
 /// The file's contents.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -32,25 +33,38 @@ pub struct Entry {
     /// What the request is, or the prepared statement that it executes: a regular expression.
     #[serde(deserialize_with = "expression")]
     pub request: Regex,
-    /// What each of stock's packets that differ holds, as a difference shows it.
+    /// What each of stock's packets that differ holds, as a difference shows it; nothing where warnings alone may differ.
+    #[serde(default)]
     pub stock: String,
     /// The same of the patched server's.
+    #[serde(default)]
     pub patched: String,
+    /// Whether the number and the texts of warnings may differ, too.
+    #[serde(default)]
+    pub warnings: bool,
 }
 
 impl Allowed {
     /// Read a file of TOML.
     ///
     /// # Errors
-    /// A file that cannot be read, an unknown key, an entry without a reason.
+    /// A file that cannot be read, an unknown key, an entry without a reason or without a difference.
     pub fn read(file: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let list: Self = toml::from_str(&text).with_context(|| file.display().to_string())?;
         for each in &list.allow {
-            let texts = [&each.patch, &each.why, &each.stock, &each.patched];
+            let said = [&each.patch, &each.why];
             ensure!(
-                !each.request.as_str().is_empty() && texts.iter().all(|text| !text.is_empty()),
-                "{}: an entry's patch, why, request, stock or patched is empty",
+                !each.request.as_str().is_empty() && said.iter().all(|text| !text.is_empty()),
+                "{}: an entry's patch, why or request is empty",
+                file.display()
+            );
+            ensure!(
+                match (each.stock.is_empty(), each.patched.is_empty()) {
+                    (true, true) => each.warnings,
+                    (one, other) => one == other,
+                },
+                "{}: an entry has both stock and patched, or warnings = true, or all three",
                 file.display()
             );
         }
@@ -60,29 +74,61 @@ impl Allowed {
     /// Whether the difference of two answers is one of the list's: all packets that differ, and what was asked.
     #[must_use]
     pub fn holds(&self, request: &str, stock: &Answer, patched: &Answer) -> bool {
-        let differing: Vec<(String, String)> = stock
-            .each()
-            .zip(patched.each())
-            .filter(|(ours, theirs)| ours != theirs)
-            .map(|(ours, theirs)| {
-                (
-                    answer::text(ours.0, ours.1, usize::MAX),
-                    answer::text(theirs.0, theirs.1, usize::MAX),
-                )
-            })
-            .collect();
-        !differing.is_empty()
+        stock.bytes != patched.bytes
             && stock.packets.len() == patched.packets.len()
-            && self.allow.iter().any(|each| {
-                each.request.is_match(request)
-                    && differing
-                        .iter()
-                        .all(|(ours, theirs)| each.excuses(ours, theirs))
-            })
+            && self
+                .of(request)
+                .any(|each| each.excuses_all(stock, patched))
+    }
+
+    /// Whether two answers to SHOW WARNINGS after a request may differ. Each must be rows all the same.
+    #[must_use]
+    pub fn holds_warnings(&self, after: &str, stock: &Answer, patched: &Answer) -> bool {
+        let columns = |answer: &Answer| -> Vec<Vec<u8>> {
+            let packets = answer.each();
+            let all = packets.filter(|(kind, _)| matches!(kind, Kind::Count | Kind::Definition));
+            all.map(|(_, packet)| packet.to_vec()).collect()
+        };
+        (stock.error, patched.error) == (0, 0)
+            && columns(stock) == columns(patched)
+            && self.of(after).any(|each| each.warnings)
+    }
+
+    fn of<'a>(&'a self, request: &'a str) -> impl Iterator<Item = &'a Entry> {
+        let list = self.allow.iter();
+        list.filter(|each| each.request.is_match(request))
     }
 }
 
 impl Entry {
+    fn excuses_all(&self, stock: &Answer, patched: &Answer) -> bool {
+        let packets = stock.each().zip(patched.each());
+        let left: Vec<(String, String)> = packets
+            .map(|(ours, theirs)| (self.compared(ours), self.compared(theirs)))
+            .filter(|(ours, theirs)| ours != theirs)
+            .collect();
+        match left.is_empty() {
+            true => self.warnings,
+            false => {
+                !self.stock.is_empty()
+                    && left.iter().all(|(ours, theirs)| self.excuses(ours, theirs))
+            }
+        }
+    }
+
+    /// A packet as a difference shows it, without its number of warnings where that may differ.
+    fn compared(&self, (kind, packet): (Kind, &[u8])) -> String {
+        let mut packet = packet.to_vec();
+        if self.warnings
+            && kind == Kind::End
+            && let Some(payload) = packet.get_mut(4..)
+            && let Some(at) = packet::warnings_at(payload)
+        {
+            payload[at..at + 2].fill(0);
+        }
+        answer::text(kind, &packet, usize::MAX)
+    }
+
     /// Whether two packets hold the entry's texts, and are equal but for these. Of one text in both, such as the begin of a name, what
     /// differs is the letters and digits that follow.
     fn excuses(&self, stock: &str, patched: &str) -> bool {
@@ -124,7 +170,7 @@ patched = '\xfe\x00\x00\x02'
         let mut answer = Answer::default();
         for (kind, payload) in [
             (Kind::Row, vec![1, row]),
-            (Kind::End, vec![0xFE, 0, 0, status, 0, 0, 0]),
+            (Kind::End, vec![0xFE, 0, 0, status, 0]),
         ] {
             answer
                 .bytes
@@ -168,7 +214,7 @@ patched = '\xfe\x00\x00\x02'
         let list = Allowed::read(&file).expect("the list");
         let end = |warnings: u8, status: u8| {
             let mut answer = answer(b'7', status);
-            let at = answer.bytes.len() - 6;
+            let at = answer.bytes.len() - 4;
             answer.bytes[at] = warnings;
             answer
         };
@@ -183,9 +229,12 @@ patched = '\xfe\x00\x00\x02'
                     let (stock, patched) = (end(warnings, with), end(warnings, without));
                     assert!(list.holds(request, &stock, &patched), "{request}");
                     assert!(!list.holds(request, &patched, &stock), "{request}");
-                    // One warning more.
+                    // Another plan converts other values.
                     let more = end(warnings + 1, without);
-                    assert!(!list.holds(request, &stock, &more), "{request}");
+                    assert!(list.holds(request, &stock, &more), "{request}");
+                    let same = end(warnings + 1, with);
+                    assert!(list.holds(request, &stock, &same), "{request}");
+                    assert!(!list.holds(request, &more, &stock), "{request}");
                 }
             }
         }
@@ -201,6 +250,7 @@ patched = '\xfe\x00\x00\x02'
             request: Regex::new("ALTER").expect("an expression"),
             stock: stock.to_owned(),
             patched: patched.to_owned(),
+            warnings: false,
         };
         let flag = entry("a1", "b2");
         assert!(flag.excuses("x a1 y", "x b2 y"));
@@ -230,13 +280,54 @@ patched = '\xfe\x00\x00\x02'
     }
 
     #[test]
-    fn an_entry_that_would_allow_anything_is_refused() {
+    fn warnings_may_differ_where_the_list_says_so_and_rows_and_errors_may_not() {
+        let list = "[[allow]]\npatch='a'\nwhy='b'\nrequest='COUNT'\nwarnings=true";
+        let list: Allowed = toml::from_str(list).expect("a list");
+        let of = |row: u8, end: &[u8]| {
+            let mut answer = Answer::default();
+            for (kind, payload) in [(Kind::Row, &[1, row][..]), (Kind::End, end)] {
+                let header = [payload.len() as u8, 0, 0, 1];
+                answer.bytes.extend_from_slice(&[&header, payload].concat());
+                answer.packets.push((answer.bytes.len(), kind));
+            }
+            answer
+        };
+        // EOF, and OK in its place.
+        let kinds: [fn(u8, u8) -> Vec<u8>; 2] = [
+            |warnings, status| vec![0xFE, warnings, 1, status, 0],
+            |warnings, status| vec![0xFE, 0xFC, 0, 2, 0, status, 0, warnings, 1],
+        ];
+        for end in kinds {
+            let stock = of(b'7', &end(6, 2));
+            let holds = |request: &str, patched: &Answer| list.holds(request, &stock, patched);
+            assert!(holds("SELECT COUNT(c1)", &of(b'7', &end(15, 2))));
+            assert!(!holds("SELECT SUM(c1)", &of(b'7', &end(15, 2))));
+            assert!(!holds("SELECT COUNT(c1)", &of(b'8', &end(15, 2))));
+            assert!(!holds("SELECT COUNT(c1)", &of(b'7', &end(15, 3))));
+            assert!(!holds("SELECT COUNT(c1)", &stock));
+        }
+        let shown = |row: u8| of(row, &[0xFE, 0, 0, 2, 0]);
+        let error = Answer {
+            error: 1317,
+            ..shown(b'a')
+        };
+        let holds =
+            |after: &str, patched: &Answer| list.holds_warnings(after, &shown(b'a'), patched);
+        assert!(holds("SELECT COUNT(c1)", &shown(b'b')));
+        assert!(!holds("SELECT SUM(c1)", &shown(b'b')));
+        assert!(!holds("SELECT COUNT(c1)", &error));
+    }
+
+    #[test]
+    fn an_entry_that_would_allow_anything_or_nothing_is_refused() {
         let file = std::env::temp_dir().join(format!("upshift-allow-{}", std::process::id()));
-        let text = "[[allow]]\npatch='a'\nwhy='b'\nrequest='c'\nstock=''\npatched='d'";
-        std::fs::write(&file, text).expect("room");
-        let read = Allowed::read(&file);
-        std::fs::remove_file(&file).expect("it was made");
-        assert!(read.is_err());
+        for texts in ["stock=''\npatched='d'", "stock='d'\nwarnings=true", ""] {
+            let text = format!("[[allow]]\npatch='a'\nwhy='b'\nrequest='c'\n{texts}");
+            std::fs::write(&file, text).expect("room");
+            let read = Allowed::read(&file);
+            std::fs::remove_file(&file).expect("it was made");
+            assert!(read.is_err(), "{texts}");
+        }
     }
 
     #[test]

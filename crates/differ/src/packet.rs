@@ -32,6 +32,21 @@ pub fn eof_status(answer: &mut Answer, begin: usize) -> u16 {
     u16::from_le_bytes([found[2], found[3]])
 }
 
+/// Where the payload of an OK or EOF packet counts its warnings, in two bytes.
+pub fn warnings_at(payload: &[u8]) -> Option<usize> {
+    let at = match (payload.first()?, payload.len()) {
+        (0xFE, 5) => 1,
+        (0 | 0xFE, _) => {
+            let mut status = 1;
+            lenenc(payload, &mut status);
+            lenenc(payload, &mut status);
+            status + 2
+        }
+        _ => return None,
+    };
+    (payload.len() >= at + 2).then_some(at)
+}
+
 /// A number as the protocol writes lengths; 0 where it is cut off.
 pub fn lenenc(bytes: &[u8], at: &mut usize) -> u64 {
     let first = bytes.get(*at).copied().unwrap_or(0);
