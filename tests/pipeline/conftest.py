@@ -21,13 +21,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SMALL = CHECKOUT / "tests" / "small_server"
 SOURCE = SMALL / "source"
+TRAINING = {"--train-seconds": "2", "--sample-seconds": "4"}
+TRAINED = tuple(word for option in TRAINING.items() for word in option)
 # The shortest times that still give the hot set, the profile and the measurement enough to work with.
 QUICK = {
     "--connections": "4",
     "--trials": "2",
     "--slice-seconds": "0.5",
-    "--train-seconds": "2",
-    "--sample-seconds": "4",
+    **TRAINING,
     "--card-seconds": "0",
     "--explain-seconds": "0",
 }

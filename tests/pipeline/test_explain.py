@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli, Done, workload
+from conftest import SOURCE, TRAINED, Cli, Done, workload
 
 from upshift.explain.model import Explained, Explanation
 from upshift.explain.names import source_name
@@ -67,7 +67,8 @@ class Lab:
             file = self._folder / f"{name}.toml"
             file.write_text(recipe)
             named = str(file)
-        built = self._cli("build", named, "--source", str(source), "--workload", workload("mix"), "--no-install")
+        named_source = ("--source", str(source), "--workload", workload("mix"))
+        built = self._cli("build", named, *named_source, *TRAINED, "--no-install")
         assert built.code == 0, built.stderr
         folder = self._folder / name
         folder.mkdir()

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli, workload
+from conftest import SOURCE, TRAINED, Cli, workload
 
 from upshift.build.recipe import find_recipe
 from upshift.errors import MissingTool
@@ -138,7 +138,7 @@ def test_the_hot_set_can_be_found_without_perf(full: Result, cli: Cli) -> None:
 
 def test_a_profile_can_be_context_sensitive(full: Result, cli: Cli) -> None:
     recipe = str(CHECKOUT / "studies" / "recipes" / "cs.toml")
-    built = cli("build", recipe, "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
+    built = cli("build", recipe, "--source", str(SOURCE), "--workload", workload("mix"), *TRAINED, "--no-install")
     assert built.code == 0, built.stderr
     compiled = next(cli.cache.glob("stages/second-instrumented-build-*/build.ninja")).read_text()
     assert "-fcs-profile-generate=" in compiled and "-fprofile-use=" in compiled and "-flto=thin" in compiled

@@ -15,6 +15,8 @@ _PATCHES = Annotated[
     str | None,
     typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
 ]
+_TRAIN_SECONDS = Annotated[float, typer.Option(min=1, help="Seconds of training for each workload.")]
+_SAMPLE_SECONDS = Annotated[float, typer.Option(min=1, help="Seconds of sampling for each workload, to find the hot set.")]
 _JOBS = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")]
 _DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")]
 _NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
@@ -27,6 +29,8 @@ def build(
     workload: Annotated[
         list[str] | None, typer.Option(help="Train on this workload, if the recipe has a profile; repeatable.")
     ] = None,
+    train_seconds: _TRAIN_SECONDS = 20.0,
+    sample_seconds: _SAMPLE_SECONDS = 12.0,
     jobs: _JOBS = 0,
     dry_run: _DRY_RUN = False,
     json: _JSON = False,
@@ -52,6 +56,8 @@ def build(
         recipe=recipe,
         patches=parse_patches(patches),
         jobs=jobs,
+        train_s=train_seconds,
+        sample_s=sample_seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
@@ -76,7 +82,8 @@ def train(
     source: _SOURCE = None,
     recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
     patches: _PATCHES = None,
-    train_seconds: Annotated[float, typer.Option(min=1, help="Seconds of training for each workload.")] = 20.0,
+    train_seconds: _TRAIN_SECONDS = 20.0,
+    sample_seconds: _SAMPLE_SECONDS = 12.0,
     jobs: _JOBS = 0,
     dry_run: _DRY_RUN = False,
     json: _JSON = False,
@@ -105,6 +112,7 @@ def train(
         patches=parse_patches(patches),
         jobs=jobs,
         train_s=train_seconds,
+        sample_s=sample_seconds,
         held_out=(),
         **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
     )
