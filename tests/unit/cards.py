@@ -40,6 +40,11 @@ def calls(packed: Repeated, spread: Repeated, huge: Repeated, *, had: bool = Tru
     ]
 
 
+def exchanges(medians_ns: dict[int, float]) -> list[dict[str, Any]]:
+    """By bytes of code."""
+    return [{"code_bytes": code_bytes, "exchange_ns": steady(median)} for code_bytes, median in medians_ns.items()]
+
+
 def card(**changes: Any) -> Card:
     """A quiet machine with a cache that works, huge pages that help data and not code, changed as asked."""
     given = {
@@ -68,6 +73,7 @@ def card(**changes: Any) -> Card:
             *loads(256 * MIB, steady(160.0), steady(100.0)),
         ],
         "calls": calls(steady(12.0), steady(31.0), steady(30.0)),
+        "exchanges": exchanges({0: 2000.0, MIB: 5600.0, 4 * MIB: 16000.0}),
         "system_call_ns": steady(140.0),
         "same_cpu_round_trip_us": steady(4.0),
         "two_cpus_round_trip_us": steady(60.0),

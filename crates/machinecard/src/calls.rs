@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use rand::RngExt;
+use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use serde::Serialize;
@@ -63,6 +64,31 @@ impl Functions {
     /// # Errors
     /// Unsupported on another processor than x86-64; what the kernel refuses.
     pub fn new(count: u32, layout: Layout, pages: Pages) -> io::Result<Self> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        Self::in_order(count, layout, pages, |offsets| {
+            let any = |_| offsets[random.random_range(0..offsets.len())];
+            (0..ORDER).map(any).collect()
+        })
+    }
+
+    /// The same, called in an order that has each once.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn each_once(count: u32, layout: Layout, pages: Pages) -> io::Result<Self> {
+        Self::in_order(count, layout, pages, |offsets| {
+            let mut order = offsets.to_vec();
+            order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(1));
+            order
+        })
+    }
+
+    fn in_order(
+        count: u32,
+        layout: Layout,
+        pages: Pages,
+        order: impl FnOnce(&[u32]) -> Vec<u32>,
+    ) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -73,10 +99,8 @@ impl Functions {
         for &offset in &offsets {
             memory[offset as usize] = RET;
         }
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-        let order = (0..ORDER).map(|_| offsets[random.random_range(0..offsets.len())]);
         Ok(Self {
-            order: order.collect(),
+            order: order(&offsets),
             code: region.into_code()?,
             count,
             layout,
@@ -84,17 +108,22 @@ impl Functions {
         })
     }
 
+    /// Call them in their order.
+    pub fn run(&self) {
+        let start = self.code.start().as_ptr();
+        for &offset in &self.order {
+            let function = start.wrapping_add(offset as usize);
+            // SAFETY: at each offset of the order, `in_order` has written a function without arguments or result that returns at
+            // once; it is mapped and executable while `self` lives.
+            let function = unsafe { std::mem::transmute::<*mut u8, extern "C" fn()>(function) };
+            function();
+        }
+    }
+
     /// CPU time of a call in nanoseconds.
     pub fn call_ns(&self, length: Duration) -> f64 {
-        let start = self.code.start().as_ptr();
         cpu_ns_each(length, || {
-            for &offset in &self.order {
-                let function = start.wrapping_add(offset as usize);
-                // SAFETY: at each offset of the order, `new` has written a function without arguments or result that returns at
-                // once; it is mapped and executable while `self` lives.
-                let function = unsafe { std::mem::transmute::<*mut u8, extern "C" fn()>(function) };
-                function();
-            }
+            self.run();
             self.order.len() as u64
         })
     }
@@ -159,6 +188,11 @@ mod tests {
             called.sort_unstable();
             called.dedup();
             assert_eq!(called, offsets(64, layout), "each is called");
+            let once = Functions::each_once(64, layout, Pages::Small).expect("memory for code");
+            once.run();
+            let mut called = once.order.clone();
+            called.sort_unstable();
+            assert_eq!(called, offsets(64, layout), "each is called once");
             let found = functions.found(vec![1.0]).expect("smaps");
             assert_eq!((found.functions, found.huge_bytes), (64, 0));
         }

@@ -10,6 +10,7 @@ use crate::budget::{Budget, REPETITIONS, repeated};
 use crate::calls::{Calls, FUNCTIONS, Functions, Layout};
 use crate::chase::{FOOTPRINTS_BYTES, Loads, loads_in};
 use crate::disk_figures::{self, DiskFigures};
+use crate::exchange::{CODE_BYTES, Exchanges, Server};
 use crate::facts::{self, Facts};
 use crate::failure::Failure;
 use crate::region::{HUGE_PAGE_BYTES, Pages};
@@ -24,6 +25,7 @@ const SCHEMA_VERSION: u32 = 1;
 const LOADS_SHARE: f64 = 0.0025;
 const CALLS_SHARE: f64 = 0.002;
 const KERNEL_SHARE: f64 = 0.003;
+const EXCHANGES_SHARE: f64 = 0.001;
 /// Of the whole: no larger footprint is begun after it. What comes after the loads has the rest.
 const LOADS_END_SHARE: f64 = 0.85;
 
@@ -39,6 +41,7 @@ pub struct Card {
     clock_ghz: Vec<f64>,
     loads: Vec<Loads>,
     calls: Vec<Calls>,
+    exchanges: Vec<Exchanges>,
     system_call_ns: Vec<f64>,
     same_cpu_round_trip_us: Vec<f64>,
     two_cpus_round_trip_us: Vec<f64>,
@@ -72,6 +75,7 @@ pub fn measure(folder: &Path, seconds: f64) -> Result<Card, Failure> {
         .map(|&round_trip_us| kernel::context_switch_us(round_trip_us, length / 4));
     let context_switch_us = noted("context switches", switches.collect(), &mut notes);
     let calls = measure_calls(&budget, &mut notes);
+    let exchanges = measure_exchanges(&budget, &mut notes);
     let loads = measure_loads(&budget, &mut notes);
 
     let after = Usage::now(&allowed).map_err(|error| unreadable(&error))?;
@@ -84,6 +88,7 @@ pub fn measure(folder: &Path, seconds: f64) -> Result<Card, Failure> {
         clock_ghz,
         loads,
         calls,
+        exchanges,
         system_call_ns,
         same_cpu_round_trip_us: same_cpu,
         two_cpus_round_trip_us: two_cpus,
@@ -149,6 +154,20 @@ fn measure_calls(budget: &Budget, notes: &mut Vec<String>) -> Vec<Calls> {
     noted("calls", all.collect(), notes)
 }
 
+fn measure_exchanges(budget: &Budget, notes: &mut Vec<String>) -> Vec<Exchanges> {
+    let length = budget.share(EXCHANGES_SHARE);
+    let all = CODE_BYTES.iter().map(|&code_bytes| {
+        let mut server = Server::new(code_bytes)?;
+        server.exchange_ns(length)?;
+        let repetitions = (0..REPETITIONS).map(|_| server.exchange_ns(length));
+        Ok(Exchanges {
+            code_bytes,
+            exchange_ns: repetitions.collect::<io::Result<_>>()?,
+        })
+    });
+    noted("exchanges over a socket", all.collect(), notes)
+}
+
 fn size(bytes: usize) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),
@@ -195,7 +214,7 @@ mod tests {
     fn all_repetitions_fit_into_the_time() {
         let loads = FOOTPRINTS_BYTES.len() as f64 * 2.0 * 1.25 * LOADS_SHARE;
         let calls = FUNCTIONS.len() as f64 * 3.0 * 1.2 * CALLS_SHARE;
-        let kernel = 4.25 * KERNEL_SHARE;
+        let kernel = 4.25 * KERNEL_SHARE + CODE_BYTES.len() as f64 * 1.2 * EXCHANGES_SHARE;
         let disk = disk_figures::READS_SHARE + 2.0 * disk_figures::SYNCS_SHARE;
         let all = REPETITIONS as f64 * (loads + calls + kernel + disk) + disk_figures::FILL_SHARE;
         assert!((0.6..=0.7).contains(&all), "{all}");

@@ -8,6 +8,7 @@ mod counter;
 mod cpus;
 mod disk;
 mod disk_figures;
+mod exchange;
 mod facts;
 mod failure;
 mod file_system;

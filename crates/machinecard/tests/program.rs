@@ -75,6 +75,19 @@ fn a_card_has_every_key_and_leaves_nothing_behind() {
         assert_eq!(each["load_ns"].as_array().map(Vec::len), Some(5), "{each}");
         assert!(each["huge_bytes"].is_u64() && each["footprint_bytes"].is_u64());
     }
+    let exchanges = found["exchanges"].as_array().expect("exchanges");
+    assert_eq!(
+        exchanges.len(),
+        if cfg!(target_arch = "x86_64") { 5 } else { 0 }
+    );
+    for each in exchanges {
+        let taken = each["exchange_ns"].as_array().expect("exchange_ns");
+        assert!(
+            taken.len() == 5 && taken.iter().all(|ns| ns.as_f64() > Some(0.0)),
+            "{each}"
+        );
+        assert!(each["code_bytes"].is_u64());
+    }
     for each in found["calls"].as_array().expect("calls") {
         assert_eq!(each["call_ns"].as_array().map(Vec::len), Some(5), "{each}");
     }

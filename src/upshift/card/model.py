@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import median
 from typing import Literal
 
@@ -53,6 +54,14 @@ class Calls(Value):
         return self.pages == "small" or self.huge_bytes >= self.functions * _BYTES_A_FUNCTION[self.layout]
 
 
+class Exchange(Value):
+    """What the kernel takes to hand over a waiting request and to send an answer, over a socket."""
+
+    code_bytes: int
+    """Other code that ran before, every line of it once: it pushes the kernel's own out of the caches."""
+    exchange_ns: Repeated
+
+
 class Cache(Value):
     """A cache of the first CPU, as the kernel lists it; a guest is told what its hypervisor likes."""
 
@@ -86,6 +95,8 @@ class Card(Value):
     """Dependent additions a nanosecond of CPU time."""
     loads: tuple[Loads, ...]
     calls: tuple[Calls, ...]
+    exchanges: tuple[Exchange, ...] = ()
+    """By growing code; empty where that was not measured, and in cards of an earlier Upshift."""
     system_call_ns: Repeated
     """CPU time of getppid."""
     same_cpu_round_trip_us: Repeated
@@ -127,6 +138,14 @@ class Card(Value):
         asked = (functions, layout, pages)
         found = (each for each in self.calls if (each.functions, each.layout, each.pages) == asked)
         return next((each.call_ns for each in found if each.as_asked), ())
+
+    def exchange_ns(self, code_bytes: float) -> float | None:
+        """What an exchange takes after so much code, on straight lines between the medians; None beyond what was measured."""
+        known = [(each.code_bytes, middle(each.exchange_ns)) for each in self.exchanges if each.exchange_ns]
+        for (from_bytes, low), (to_bytes, high) in pairwise(known):
+            if from_bytes <= code_bytes <= to_bytes:
+                return low + (high - low) * (code_bytes - from_bytes) / (to_bytes - from_bytes)
+        return None
 
     @property
     def footprints_bytes(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshift.card.model import Calls, Card, Loads, Pages, Repeated, middle
+from upshift.card.model import Calls, Card, Exchange, Loads, Pages, Repeated, middle
 from upshift.machine import Machine
 from upshift.report import words
 from upshift.report.words import figure
@@ -45,6 +45,7 @@ def _others(card: Card) -> tuple[tuple[str, Repeated, str], ...]:
     return (
         ("clock, by dependent additions", card.clock_ghz, "GHz"),
         ("system call", card.system_call_ns, "ns"),
+        *((exchange_name(each), each.exchange_ns, "ns") for each in card.exchanges),
         ("wake-up and back, one CPU", card.same_cpu_round_trip_us, "µs"),
         ("wake-up and back, two CPUs", card.two_cpus_round_trip_us, "µs"),
         ("context switch", card.context_switch_us, "µs"),
@@ -88,6 +89,10 @@ def loads_name(each: Loads) -> str:
 
 def calls_name(each: Calls) -> str:
     return f"call of {each.functions:,} functions, {each.layout}"
+
+
+def exchange_name(each: Exchange) -> str:
+    return f"request and answer, {f'after {size(each.code_bytes)} of code' if each.code_bytes else 'no code between'}"
 
 
 def size(size_bytes: int) -> str:

@@ -133,6 +133,24 @@ def system_call(card: Card) -> str:
     )
 
 
+def exchanges(card: Card) -> str:
+    """What a server's own code does to its system calls, from no code between them to several times a second-level cache."""
+    found = [each for each in card.exchanges if each.exchange_ns]
+    if len(found) < 2:
+        return ""
+    first, *_, last = found
+    costs = (
+        f"To hand over a request and send an answer the kernel takes {_ns(first.exchange_ns)} when no other code ran before, "
+        f"and {_ns(last.exchange_ns)} after {size(last.code_bytes)} of it"
+    )
+    return {
+        "cheaper": f"{costs}: the kernel's code and data leave the caches. A server that runs through less code is "
+        "faster in the kernel, too.",
+        "little": f"{costs}: code of the server changes little about it.",
+        "unclear": f"{costs}, in repetitions that do not agree.",
+    }[_beside(first.exchange_ns, last.exchange_ns)]
+
+
 def wake_up(card: Card) -> str:
     """Round trips between two threads, in microseconds, on one CPU and on two; whether one connection waits for them."""
     same, two = card.same_cpu_round_trip_us, card.two_cpus_round_trip_us
@@ -206,7 +224,7 @@ def unsteady(card: Card) -> str:
 
 
 RULES: tuple[Callable[[Card], str], ...] = (
-    *(caches, data_pages, code_layout, system_call, wake_up, context_switch),
+    *(caches, data_pages, code_layout, system_call, exchanges, wake_up, context_switch),
     *(disk_reads, commits, disturbed, unsteady),
 )
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshift.explain.model import Explained, Figure, Group, KernelGroup, KernelTime, SystemCall
+from upshift.card import rows
+from upshift.card.model import Card
+from upshift.explain.layout import LINE_BYTES
+from upshift.explain.model import Explained, Figure, Group, KernelGroup, SystemCall
 from upshift.report import words
 
 GROUPS: Mapping[Group, str] = {
@@ -67,8 +70,11 @@ def why_kernel(group: KernelGroup) -> str:
     return f"{group.us.verdict} time; {'calls or their cost: not told apart' if group.calls else 'calls were not counted'}"
 
 
-def about_kernel(kernel: KernelTime) -> str:
+def about_kernel(load: Explained, card: Card | None = None) -> str:
     """How the kernel's time is explained, and what its figures do not tell."""
+    kernel = load.kernel
+    if kernel is None:
+        return ""
     intervals = f"intervals are of {words.percent(kernel.confidence)} confidence."
     if not any(group.calls for group in kernel.groups):
         return f"Time is by samples; {intervals}"
@@ -76,6 +82,23 @@ def about_kernel(kernel: KernelTime) -> str:
     if any(each.us_a_call and each.us_a_call.verdict != "not told apart" for each in kernel.groups):
         said += (
             " Both servers have the same kernel: a call that takes another time did more or less in it, or found more or less "
-            "of what it needs in the caches. Which of the two, these figures do not tell."
+            f"of what it needs in the caches. {_by_caches(load, card) or 'Which of the two, these figures do not tell.'}"
         )
     return said
+
+
+def _by_caches(load: Explained, card: Card | None) -> str:
+    """What the caches alone make of an exchange over a socket, by the card, after as much code as was sampled."""
+    code_bytes = [each.lines_99 * LINE_BYTES for each in load.layout]
+    found = [card.exchange_ns(each) if card else None for each in code_bytes]
+    match found:
+        case [float() as before, float() as after]:
+            sizes = " and ".join(rows.size(each) for each in code_bytes)
+            return (
+                f"99 % of the samples in the servers' own code lie in {sizes} of cache lines, before and after. By the machine "
+                f"card, the kernel takes {words.figure(before)} and {words.figure(after)} ns here to hand over a request and "
+                f"send an answer after so much other code: {after / before:.2f}x by the caches alone. Code that runs too "
+                "seldom to be sampled, and data, come on top."
+            )
+        case _:
+            return ""

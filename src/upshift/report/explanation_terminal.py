@@ -38,7 +38,7 @@ def show(explanation: Explanation, console: Console) -> None:
         for each in load.focus:
             _show_focus(each, load, console)
         if load.kernel:
-            console.print(Text(in_kernel.about_kernel(load.kernel)), soft_wrap=False)
+            console.print(Text(in_kernel.about_kernel(load, explanation.card)), soft_wrap=False)
         for said in filter(None, (told.about_unit(load), told.about_slots(load), told.about_misses(load))):
             console.print(Text(said), soft_wrap=False)
         console.print(Text(told.about_pages(load, explanation.card)), soft_wrap=False)

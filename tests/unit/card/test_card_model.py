@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from cards import MACHINE, MIB, calls, card, loads, steady
+from cards import KIB, MACHINE, MIB, calls, card, exchanges, loads, steady
 from pydantic import ValidationError
 
 from upshift.card import rows
@@ -69,3 +69,16 @@ def test_facts_name_the_machine_its_caches_and_what_went_on() -> None:
     assert found["meanwhile"] == "steal 3.1%, other programs 50.0% of the CPUs"
     assert found["counts instructions"] == "no: No such file or directory (os error 2)"
     assert dict(rows.facts(card(instruction_counter=True)))["counts instructions"] == "yes"
+
+
+def test_an_exchange_lies_on_straight_lines_between_what_was_measured() -> None:
+    measured = card(exchanges=exchanges({0: 2000, 64 * KIB: 2400, 256 * KIB: 3600}))
+    assert [measured.exchange_ns(each * KIB) for each in (0, 32, 64, 160, 256)] == [2000, 2200, 2400, 3000, 3600]
+    assert measured.exchange_ns(257 * KIB) is None
+    assert card(exchanges=()).exchange_ns(0) is None
+
+
+def test_exchanges_have_rows_by_their_code() -> None:
+    found = {name: rest for name, *rest in rows.other_rows(card(exchanges=exchanges({0: 2000, MIB: 5600})))}
+    assert found["request and answer, no code between"] == ["2,000 ns", "1,980 to 2,020"]
+    assert found["request and answer, after 1 MiB of code"] == ["5,600 ns", "5,544 to 5,656"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cards import KIB, MIB, calls, card, loads, steady, wild
+from cards import KIB, MIB, calls, card, exchanges, loads, steady, wild
 
 from upshift.card import sentences as rules
 from upshift.card.rows import size
@@ -14,14 +14,14 @@ from upshift.card.sentences import sentences
 
 def test_a_quiet_machine_has_a_sentence_for_each_part_and_no_warning() -> None:
     said = sentences(card())
-    assert len(said) == 8
+    assert len(said) == 9
     assert not any("meanwhile" in each or "care" in each for each in said)
 
 
 def test_a_card_without_figures_claims_nothing() -> None:
     lists = [name for name in card().model_dump() if name.endswith(("_ns", "_us", "_ghz", "_p50", "_p99"))]
     assert len(lists) == 11
-    empty = card(**dict.fromkeys(lists, ()), loads=(), calls=(), direct_io=False)
+    empty = card(**dict.fromkeys(lists, ()), loads=(), calls=(), exchanges=(), direct_io=False)
     assert sentences(empty) == ("What a read from the disk costs is not known: ext4 refuses direct I/O.",)
 
 
@@ -157,3 +157,25 @@ def test_figures_that_do_not_repeat_are_named_and_no_others() -> None:
 def test_what_was_not_had_and_the_slowest_of_a_hundred_are_not_said_to_disagree() -> None:
     refused = loads(64 * MIB, steady(200), wild(100), had=False)
     assert rules.unsteady(card(loads=refused, read_us_p99=wild(900), fsync_us_p99=wild(900), fdatasync_us_p99=wild(9))) == ""
+
+
+@pytest.mark.parametrize(
+    ("medians_ns", "said"),
+    [
+        (
+            {0: 2000, 4 * MIB: 16000},
+            "takes 2,000 ns when no other code ran before, and 16,000 ns after 4 MiB of it: the kernel's",
+        ),
+        ({0: 2000, 4 * MIB: 2100}, "after 4 MiB of it: code of the server changes little about it."),
+        ({0: 2000}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_a_servers_code_does_to_its_system_calls(medians_ns: dict[int, float], said: str) -> None:
+    found = rules.exchanges(card(exchanges=exchanges(medians_ns)))
+    assert said in found and bool(found) == bool(said)
+
+
+def test_exchanges_that_do_not_agree_say_nothing_of_the_caches() -> None:
+    vague = [{"code_bytes": 0, "exchange_ns": wild(2000)}, {"code_bytes": MIB, "exchange_ns": wild(3000)}]
+    assert rules.exchanges(card(exchanges=vague)).endswith("in repetitions that do not agree.")

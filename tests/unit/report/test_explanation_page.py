@@ -9,7 +9,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from cards import calls, card, steady, wild
+from cards import KIB, calls, card, exchanges, steady, wild
 from explained_example import explanation
 from rich.console import Console
 
@@ -267,12 +267,29 @@ def test_of_the_kernel_only_what_is_shown_is_said(tmp_path: Path) -> None:
     assert why_kernel(vague) == "less time; calls or their cost: not told apart"
     assert why_kernel(vague.model_copy(update={"us": network.calls})) == "not told apart"
     told_by_cost, unclear, uncounted = (
-        about_kernel(load.kernel.model_copy(update={"groups": groups})) for groups in ((network,), (vague,), (other,))
+        about_kernel(load.model_copy(update={"kernel": load.kernel.model_copy(update={"groups": groups})}))
+        for groups in ((network,), (vague,), (other,))
     )
     assert "found more or less of what it needs in the caches" in told_by_cost
     assert "caches" not in unclear and "counted in turns" in unclear
     assert "counted" not in uncounted
     assert "fewer calls, costlier calls" in terminal_of(explanation(tmp_path)) and "wake-ups" in wake_ups.name
+
+
+def test_the_card_tells_what_the_caches_do_to_a_call(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    before, after = (load.layout[at].model_copy(update={"lines_99": lines}) for at, lines in ((0, 2560), (1, 1024)))
+    load = load.model_copy(update={"layout": (before, after)})
+    measured = card(exchanges=exchanges({0: 2000, 64 * KIB: 2400, 256 * KIB: 3600}))
+    said = about_kernel(load, measured)
+    assert "in 160 KiB and 64 KiB of cache lines" in said
+    assert "3,000 and 2,400 ns here" in said and "0.80x by the caches alone" in said and "do not tell" not in said
+    # A card of an earlier Upshift, and more code than was measured.
+    for lacking in (card(exchanges=()), card(exchanges=exchanges({0: 2000, 64 * KIB: 2400})), None):
+        assert about_kernel(load, lacking).endswith("Which of the two, these figures do not tell.")
+    made = explanation(tmp_path).model_copy(update={"loads": (load,), "card": measured})
+    for told in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
+        assert "0.80x by the caches alone" in told
 
 
 def test_a_call_that_was_sampled_and_not_counted_makes_others_no_dearer(tmp_path: Path) -> None:
