@@ -7,6 +7,7 @@ from typing import Any
 
 import table_rows as table
 
+from upshift.card import rows as card_rows
 from upshift.explain.model import Explanation
 from upshift.report import explained as told
 from upshift.report import explained_kernel as in_kernel
@@ -91,6 +92,22 @@ def layout(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(side.server, spread.pages_90, spread.pages_99, spread.lines_90, spread.lines_99)
 
 
+def exchanges(result: dict[str, Any]) -> Iterator[str]:
+    """The card's rows of a request and an answer in the kernel, by the code that ran before."""
+    card = Explanation.model_validate(result).card
+    assert card is not None
+    named = {card_rows.exchange_name(each) for each in card.exchanges}
+    yield from table.head(*card_rows.OTHER_HEAD)
+    yield from (table.row(*row) for row in card_rows.other_rows(card) if row[0] in named)
+
+
+def about_kernel(result: dict[str, Any]) -> Iterator[str]:
+    """What the explanation says of the kernel's time."""
+    explanation = Explanation.model_validate(result)
+    (load,) = explanation.loads
+    yield in_kernel.about_kernel(load, explanation.card)
+
+
 def focus(result: dict[str, Any]) -> Iterator[str]:
     """A row a server of each function that was asked for: its time, who holds most of it, and the line with most time."""
     (load,) = Explanation.model_validate(result).loads
@@ -115,4 +132,4 @@ def focus(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(f"`{each.name}`", server, own, f"{side.samples:,}", f"{side.us:.2f}", inlined, under, at, line)
 
 
-KINDS = (kernel, explained, where, families, focus, calls, layout)
+KINDS = (kernel, explained, where, families, focus, calls, layout, exchanges, about_kernel)

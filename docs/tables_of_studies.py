@@ -159,6 +159,18 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(load, table.METRICS[one["metric"]], f"{one['ratio']:.3f}", limits, f"{100 * half:.1f} %")
 
 
+def each_arm(result: dict[str, Any]) -> Iterator[str]:
+    """A row a load and a server beside the first: its ratios to the first."""
+    first = result["experiment"]["baseline"]
+    found = [one for one in result["comparisons"] if one["baseline"] == first]
+    metrics = [name for name in table.METRICS if any(one["metric"] == name for one in found)]
+    yield from table.head("workload", "connections", f"beside {first}", *(table.METRICS[name] for name in metrics))
+    rows = sorted({(one["workload"], one["connections"], one["arm"]) for one in found})
+    for row in rows:
+        own = {one["metric"]: one for one in found if (one["workload"], one["connections"], one["arm"]) == row}
+        yield table.row(*row, *(table.ratio(own[metric]) for metric in metrics))
+
+
 def turn_spread(result: dict[str, Any]) -> Iterator[str]:
     """A row a run of tests/benches/turn_spread.py: how far turns spread, by the length of their slices."""
     yield f"{table.machine(result)}:"
@@ -271,6 +283,7 @@ KINDS = (
     losses,
     crossed,
     confirmed,
+    each_arm,
     variance,
     widths,
     one_more,

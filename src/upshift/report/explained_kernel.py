@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshift.card import rows
 from upshift.card.model import Card
-from upshift.explain.layout import LINE_BYTES
+from upshift.explain.layout import LINE_BYTES, PAGE_BYTES
 from upshift.explain.model import Explained, Figure, Group, KernelGroup, SystemCall
 from upshift.report import words
 
@@ -88,17 +87,31 @@ def about_kernel(load: Explained, card: Card | None = None) -> str:
 
 
 def _by_caches(load: Explained, card: Card | None) -> str:
-    """What the caches alone make of an exchange over a socket, by the card, after as much code as was sampled."""
-    code_bytes = [each.lines_99 * LINE_BYTES for each in load.layout]
-    found = [card.exchange_ns(each) if card else None for each in code_bytes]
-    match found:
+    """What the caches alone make of an exchange over a socket, by the card: after as much code as the samples' cache lines (less
+    than what ran), and after as much as their pages (more).
+    """
+    if card is None:
+        return ""
+    lines = [each.lines_99 * LINE_BYTES for each in load.layout]
+    pages = [each.pages_99 * PAGE_BYTES for each in load.layout]
+    least, most = _after_code(card, lines), _after_code(card, pages)
+    if not least:
+        return ""
+    return (
+        f"99 % of the samples in the servers' own code lie in {_both(lines)} of cache lines, before and after, on "
+        f"{_both(pages)} of pages. By the machine card, the kernel hands over a request and sends an answer in {least} after "
+        f"as much other code as these lines{f', and in {most} after as much as these pages' if most else ''}. Data come on top."
+    )
+
+
+def _both(sizes_bytes: list[int]) -> str:
+    return " and ".join(words.size(each) for each in sizes_bytes)
+
+
+def _after_code(card: Card, code_bytes: list[int]) -> str:
+    """Both times and their ratio; empty where the card does not reach so far."""
+    match [card.exchange_ns(each) for each in code_bytes]:
         case [float() as before, float() as after]:
-            sizes = " and ".join(rows.size(each) for each in code_bytes)
-            return (
-                f"99 % of the samples in the servers' own code lie in {sizes} of cache lines, before and after. By the machine "
-                f"card, the kernel takes {words.figure(before)} and {words.figure(after)} ns here to hand over a request and "
-                f"send an answer after so much other code: {after / before:.2f}x by the caches alone. Code that runs too "
-                "seldom to be sampled, and data, come on top."
-            )
+            return f"{words.figure(before)} and {words.figure(after)} ns ({after / before:.2f}x)"
         case _:
             return ""

@@ -278,18 +278,23 @@ def test_of_the_kernel_only_what_is_shown_is_said(tmp_path: Path) -> None:
 
 def test_the_card_tells_what_the_caches_do_to_a_call(tmp_path: Path) -> None:
     (load,) = explanation(tmp_path).loads
-    before, after = (load.layout[at].model_copy(update={"lines_99": lines}) for at, lines in ((0, 2560), (1, 1024)))
+    sizes = ({"lines_99": 2560, "pages_99": 64}, {"lines_99": 1024, "pages_99": 40})
+    before, after = (spread.model_copy(update=size) for spread, size in zip(load.layout, sizes, strict=True))
     load = load.model_copy(update={"layout": (before, after)})
     measured = card(exchanges=exchanges({0: 2000, 64 * KIB: 2400, 256 * KIB: 3600}))
     said = about_kernel(load, measured)
-    assert "in 160 KiB and 64 KiB of cache lines" in said
-    assert "3,000 and 2,400 ns here" in said and "0.80x by the caches alone" in said and "do not tell" not in said
+    assert "in 164 kB and 66 kB of cache lines, before and after, on 262 kB and 164 kB of pages" in said
+    assert "3,000 and 2,400 ns (0.80x) after as much other code as these lines" in said
+    assert "3,600 and 3,000 ns (0.83x) after as much as these pages" in said and "do not tell" not in said
+    # Fewer lines than the card reaches, and more pages.
+    near = about_kernel(load, card(exchanges=exchanges({0: 2000, 192 * KIB: 3600})))
+    assert "as these lines. Data" in near and "these pages" not in near
     # A card of an earlier Upshift, and more code than was measured.
     for lacking in (card(exchanges=()), card(exchanges=exchanges({0: 2000, 64 * KIB: 2400})), None):
         assert about_kernel(load, lacking).endswith("Which of the two, these figures do not tell.")
     made = explanation(tmp_path).model_copy(update={"loads": (load,), "card": measured})
     for told in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
-        assert "0.80x by the caches alone" in told
+        assert "(0.80x) after as much other code" in told
 
 
 def test_a_call_that_was_sampled_and_not_counted_makes_others_no_dearer(tmp_path: Path) -> None:
