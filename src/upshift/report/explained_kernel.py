@@ -87,8 +87,8 @@ def about_kernel(load: Explained, card: Card | None = None) -> str:
 
 
 def _by_caches(load: Explained, card: Card | None) -> str:
-    """What the caches alone make of an exchange over a socket, by the card: after as much code as the samples' cache lines (less
-    than what ran), and after as much as their pages (more).
+    """What the caches alone make of an exchange over a socket, by the card: after as much code as the samples' cache lines
+    (less than what ran), and after as much as their pages (more).
     """
     if card is None:
         return ""
