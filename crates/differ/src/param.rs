@@ -42,9 +42,9 @@ pub enum Param {
     /// An integer: its type's number, whether it is unsigned, its bits.
     Int(u8, bool, u64),
     /// Eight bytes of a floating point number.
-    Double(f64),
+    Double(#[serde(with = "number")] f64),
     /// Four bytes of one.
-    Float(f32),
+    Float(#[serde(with = "number")] f32),
     /// Whatever is sent as bytes with a length: the type's number and the bytes.
     Bytes(u8, Vec<u8>),
     /// DATE, DATETIME or TIME: the type's number and the fields as the protocol has them, without their length.
@@ -111,6 +111,45 @@ impl Param {
     }
 }
 
+/// JSON has no infinite numbers, and none that is not a number: these are texts.
+mod number {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written<T> {
+        Number(T),
+        Text(String),
+    }
+
+    pub fn serialize<T, S>(number: &T, to: S) -> Result<S::Ok, S::Error>
+    where
+        T: Copy + Display + Into<f64> + Serialize,
+        S: Serializer,
+    {
+        match (*number).into().is_finite() {
+            true => number.serialize(to),
+            false => to.collect_str(number),
+        }
+    }
+
+    pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: Deserialize<'de> + FromStr,
+        T::Err: Display,
+        D: Deserializer<'de>,
+    {
+        match Written::deserialize(from)? {
+            Written::Number(number) => Ok(number),
+            Written::Text(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
 /// A number as the protocol writes lengths.
 pub fn length(number: usize, out: &mut Vec<u8>) {
     let bytes = (number as u64).to_le_bytes();
@@ -128,5 +167,28 @@ pub fn length(number: usize, out: &mut Vec<u8>) {
             out.push(0xFE);
             out.extend_from_slice(&bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive_as_json_infinite_ones_too() {
+        for number in [0.5, -1e30, f32::INFINITY, f32::NEG_INFINITY, f32::MAX] {
+            for param in [Param::Float(number), Param::Double(number.into())] {
+                let text = serde_json::to_string(&param).expect("JSON");
+                let read: Param = serde_json::from_str(&text).expect("a parameter");
+                assert_eq!(read, param, "{text}");
+            }
+        }
+        let text = serde_json::to_string(&Param::Float(f32::NAN)).expect("JSON");
+        let read: Param = serde_json::from_str(&text).expect("a parameter");
+        assert!(matches!(read, Param::Float(number) if number.is_nan()));
+        // As a report of an earlier Upshift has it.
+        let read: Param = serde_json::from_str(r#"{"Double":0.5}"#).expect("a parameter");
+        assert_eq!(read, Param::Double(0.5));
+        assert!(serde_json::from_str::<Param>(r#"{"Double":"half"}"#).is_err());
     }
 }
