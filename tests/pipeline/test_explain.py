@@ -67,8 +67,8 @@ class Lab:
             file = self._folder / f"{name}.toml"
             file.write_text(recipe)
             named = str(file)
-        named_source = ("--source", str(source), "--workload", workload("mix"))
-        built = self._cli("build", named, *named_source, *TRAINED, "--no-install")
+        of_source = ("--source", str(source), "--workload", workload("mix"))
+        built = self._cli("build", named, *of_source, *TRAINED, "--no-install")
         assert built.code == 0, built.stderr
         folder = self._folder / name
         folder.mkdir()
