@@ -7,8 +7,8 @@ import functools
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,7 +16,6 @@ from fakes import DiskUsage, FakeShell, Output, toolchain
 
 from upshift import plan
 from upshift.build.recipe import find_recipe
-from upshift.door import OF_SERVERS
 from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
 from upshift.measure.variant import Surroundings, Variant
 from upshift.options import Options
@@ -25,33 +24,7 @@ from upshift.plan import prepare, prepare_measuring, refuse_pointless
 from upshift.server.kind import Program
 from upshift.stages.work import Work
 
-PLENTY = 10**13
-
-
-@dataclass(frozen=True)
-class Memory:
-    available: int
-
-
-@pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two CPUs, plenty of room, all tools, MySQL, and a cache of its own."""
-    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
-    for name in (
-        "UPSHIFT_SERVER_KIND",
-        "UPSHIFT_NEEDED_DISK_BYTES",
-        "UPSHIFT_NEEDED_MEMORY_BYTES",
-        "UPSHIFT_PERF",
-        *OF_SERVERS,
-    ):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(PLENTY))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(PLENTY))
-    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
-    monkeypatch.setattr(plan, "_perf_samples", lambda _shell: True)
-    monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family))
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+pytestmark = pytest.mark.usefixtures("machine_with_all")
 
 
 def prepared(**options: object) -> Work:
@@ -121,67 +94,6 @@ def test_what_is_refused_before_the_work(options: dict[str, object], error: type
     with pytest.raises(error, match=re.escape(said)) as caught:
         prepared(**options)
     assert caught.value.hint and caught.value.exit_code == 2
-
-
-BUILD_VARIABLES = (
-    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "OBJC_INCLUDE_PATH", "OBJCPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
-    *("COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS", "CPPFLAGS", "LD_RUN_PATH", "BISON_PKGDATADIR"),
-    *("CMAKE_PREFIX_PATH", "CMAKE_INCLUDE_PATH", "CMAKE_LIBRARY_PATH", "CMAKE_TOOLCHAIN_FILE", "CMAKE_C_COMPILER_LAUNCHER"),
-    *("PKG_CONFIG", "PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR", "PB2WORKDIR", "OpenSSL_ROOT", "OPENSSL_ROOT_DIR", "Protobuf_DIR"),
-)
-
-
-@pytest.mark.parametrize("value", ["/opt/other", ""])
-@pytest.mark.parametrize("name", BUILD_VARIABLES)
-def test_a_variable_that_no_key_would_know_is_refused_where_something_is_built(
-    name: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: pytest.fail("installed"))
-    monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match=f"the environment has {name}, which would change the build") as caught:
-        prepared()
-    assert caught.value.hint.startswith(f"unset {name};")
-    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
-    assert prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
-
-
-@pytest.mark.parametrize(
-    "name", ["LD_PRELOAD", "LD_BIND_NOW", "GLIBC_TUNABLES", "MALLOC_ARENA_MAX", "MALLOC_CONF", "TCMALLOC_SAMPLE_PARAMETER"]
-)
-def test_a_variable_that_servers_would_inherit_is_refused_where_they_are_measured_or_trained(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A variant whose text moves has an LD_PRELOAD of its own: it alone would be without the allocator of the shell."""
-
-    def measuring() -> object:
-        return prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
-
-    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: pytest.fail("installed"))
-    monkeypatch.setenv(name, "/usr/lib/libjemalloc.so")
-    for refused in (prepared, measuring):
-        with pytest.raises(UsageError, match=f"the environment has {name}, which would change each server") as caught:
-            refused()
-        assert caught.value.hint.startswith(f"unset {name}; ") and "a variant's `environment`" in caught.value.hint
-        assert caught.value.exit_code == 2
-    monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
-    monkeypatch.setenv(name, "")
-    assert prepared() and measuring(), "empty, it changes nothing"
-
-
-def test_all_variables_that_are_refused_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CPATH", "CMAKE_PREFIX_PATH"):
-        monkeypatch.setenv(name, "/opt/other")
-    with pytest.raises(UsageError, match="CMAKE_PREFIX_PATH, CPATH") as caught:
-        prepared()
-    assert "unset CMAKE_PREFIX_PATH CPATH;" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "name", ["CFLAGS", "LDFLAGS", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH", "CMAKE_BUILD_PARALLEL_LEVEL", "PYENV_ROOT"]
-)
-def test_a_variable_that_changes_no_build_may_be_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, "1")
-    assert prepared()
 
 
 @pytest.mark.parametrize("verify", ["short", "main", "main.1st", "main.1st,innodb.innodb-index"])
@@ -315,7 +227,7 @@ def test_a_small_disk_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(1_200_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_200_000_000))
     with pytest.raises(NotEnoughRoom, match=r"about 3 GB of memory, 1\.2 GB are free") as caught:
         prepared()
     assert "more memory" in caught.value.hint
@@ -340,7 +252,7 @@ def test_bolt_that_instruments_a_whole_server_is_asked_for_before_the_work(
     monkeypatch.setattr(plan, "_perf_samples", lambda _shell: perf)
     assert prepared(**options)
     with monkeypatch.context() as patch:
-        patch.setattr(psutil, "virtual_memory", lambda: Memory(6_000_000_000))
+        patch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=6_000_000_000))
         with refusal(NotEnoughRoom, r"BOLT.* needs about 10 GB of memory, 6\.0 GB are free"):
             prepared(**options)
     monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family).model_copy(update={"bolt": None}))
@@ -388,7 +300,7 @@ def test_gcc_s_headers_need_room_where_the_recipe_has_them(monkeypatch: pytest.M
 
 def test_measuring_needs_less_room_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(4_000_000_000))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: Memory(2_500_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2_500_000_000))
     purposes: list[tuple[str, bool]] = []
     monkeypatch.setattr(plan, "_install", lambda purpose, *_given, programs: purposes.append((purpose, programs)))
     found = prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)
