@@ -20,6 +20,12 @@ class BecameAnother(BaseException):
         self.program, self.argv = program, argv
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its own: a run in the user's cache would be waited for."""
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from fakes import DiskUsage, FakeShell, Output, toolchain
+from plenty import plenty
 
 from upshift import plan
 from upshift.build.recipe import find_recipe
@@ -24,7 +25,10 @@ from upshift.plan import prepare, prepare_measuring, refuse_pointless
 from upshift.server.kind import Program
 from upshift.stages.work import Work
 
-pytestmark = pytest.mark.usefixtures("machine_with_all")
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plenty(tmp_path, monkeypatch)
 
 
 def prepared(**options: object) -> Work:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from plenty import plenty
 
 from upshift import plan
 from upshift.errors import UsageError
@@ -10,7 +13,10 @@ from upshift.options import Options
 from upshift.plan import prepare, prepare_measuring
 from upshift.stages.work import Work
 
-pytestmark = pytest.mark.usefixtures("machine_with_all")
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plenty(tmp_path, monkeypatch)
 
 
 def prepared(**options: object) -> Work:

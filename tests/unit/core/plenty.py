@@ -17,8 +17,7 @@ from upshift.door import OF_SERVERS
 PLENTY = 10**13
 
 
-@pytest.fixture
-def machine_with_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def plenty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two CPUs, plenty of room, all tools, MySQL, and a cache of its own."""
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
     for name in (
