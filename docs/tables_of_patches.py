@@ -109,6 +109,19 @@ _FEWEST_CALLS = 0.005
 """Calls a statement that a column shows."""
 
 
+def stalls(result: dict[str, Any]) -> Iterator[str]:
+    """A row a state of a switch: how fast transactions are, and how many of them stall."""
+    rows = result["rows"]
+    yield f"{table.machine(result)}; {result['connections']} connections, {rows[0]['seconds']:.0f} s of each state in turns:"
+    yield ""
+    switch = f"`{result['switch']}`"
+    yield from table.head(switch, "transactions/s", *(f"{name}, ms" for name in rows[0]["latency_us"]), "100 ms or longer")
+    for one in rows:
+        latencies = (f"{us / 1000:.1f}" for us in one["latency_us"].values())
+        long = f"{one['at_least_100_ms']:,} of {one['transactions']:,}"
+        yield table.row(one["state"], f"{one['transactions_per_s']:,.0f}", *latencies, long)
+
+
 def profiles(result: dict[str, Any]) -> Iterator[str]:
     """A row a workload: instructions a query with the server's own profile, and with one of another source."""
     found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["counts"]}
@@ -158,4 +171,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (allocations, allocators, beside, brings, dropped, measured, patches, profiles, system_calls, timed)
+KINDS = (allocations, allocators, beside, brings, dropped, measured, patches, profiles, stalls, system_calls, timed)

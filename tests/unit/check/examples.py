@@ -148,6 +148,11 @@ EXAMPLES: dict[str, Example] = {
     ),
     "log-buffer-small": _variable("innodb_log_buffer_size", str(MIB), str(4 * MIB), "16M"),
     "group-commit-delay": _variable("binlog_group_commit_sync_delay", "50000", "500", "0"),
+    "redo-unwoken": Example(
+        changed(status={"innodb_log_write_requests": "9000000000"}),
+        changed(variables={"redo_wakeup": "ON"}, status={"innodb_log_write_requests": "9000000000"}),
+        "innodb_log_writer_threads = ON",
+    ),
     "shutdown-crash": _variable("innodb_fast_shutdown", "2", "0", "1"),
     # I/O
     "flush-method-unsafe": _variable("innodb_flush_method", "nosync", "O_DIRECT_NO_FSYNC", "O_DIRECT"),

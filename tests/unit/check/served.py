@@ -43,6 +43,7 @@ VARIABLES: Mapping[str, str] = {
     "innodb_io_capacity_max": "20000",
     "innodb_lock_wait_timeout": "50",
     "innodb_log_buffer_size": "67108864",
+    "innodb_log_writer_threads": "OFF",
     "innodb_numa_interleave": "ON",
     "innodb_purge_threads": "1",
     "innodb_redo_log_capacity": str(4 * GIB),

@@ -15,6 +15,8 @@ _GROUP_DELAY_US = 10_000
 _SYNCED = ("1", "3")
 """Values of innodb_flush_log_at_trx_commit that sync at each commit: 3 is MariaDB's, with a sync more."""
 _MOST_REDO = 128 * GIB
+_REDO_REQUESTS = 1000
+"""A second; about one in 100,000 ends in a wait of 100 ms where sessions take turns on a CPU."""
 
 
 def _redo(facts: Facts) -> Found | None:
@@ -147,6 +149,15 @@ def _group_delay(facts: Facts) -> Found | None:
     if not facts.on("log_bin") or delay_us < _GROUP_DELAY_US:
         return None
     return Found(evidence=f"Each commit waits for {delay_us / 1000:g} ms before its sync.", settings={name: "0"})
+
+
+def _redo_unwoken(facts: Facts) -> Found | None:
+    a_second = facts.a_second("innodb_log_write_requests")
+    is_woken = facts.on("innodb_log_writer_threads") or facts.variables.get("redo_wakeup", "OFF").upper() == "ON"
+    if is_woken or a_second < _REDO_REQUESTS:
+        return None
+    told = "innodb_log_writer_threads is OFF: a commit that waits for the redo of another session sleeps for 100 ms."
+    return Found(evidence=f"{told} {a_second:,.0f} pieces of redo a second.", settings={"innodb_log_writer_threads": "ON"})
 
 
 _MANUAL = "MySQL manual: InnoDB Startup Options and System Variables"
@@ -294,6 +305,21 @@ RULES: tuple[Rule, ...] = (
         condition=_group_delay,
         effect="A commit takes that much less time.",
         risk="More syncs a second.",
+        provable=True,
+    ),
+    Rule(
+        id="redo-unwoken",
+        title="Commits stall for 100 ms now and then",
+        cause="durability",
+        severity="note",
+        source="MySQL 9.7 source: storage/innobase/log/log0buf.cc, closer_event",
+        variables=("innodb_log_writer_threads",),
+        needs=("traffic",),
+        condition=_redo_unwoken,
+        effect="Threads of their own write the redo, and wake the sessions. So does the patch redo_wakeup.",
+        risk="These threads take CPU time: measure it where CPUs are few.",
+        families=("mysql",),
+        since=(9, 7, 4),
         provable=True,
     ),
     Rule(
