@@ -40,14 +40,15 @@ TIMEOUT_S = 600.0
 
 def load(program: Path, server: RealServer, *words: str) -> dict[str, Any]:
     url = f"mysql://root@localhost/sbtest?socket={server.socket}"
-    argv = (str(program), "oltp", WORKLOAD, *words, "--server", url, "--json")
+    more = ("--json",) if "run" in words else ()
+    argv = (str(program), "oltp", WORKLOAD, *words, "--server", url, *more)
     last = {max(os.sched_getaffinity(0))}
     done = subprocess.run(
         argv, capture_output=True, text=True, timeout=TIMEOUT_S, preexec_fn=lambda: os.sched_setaffinity(0, last)
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(argv)}: exit {done.returncode}\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout) if "run" in words else {}
+    return json.loads(done.stdout) if more else {}
 
 
 def turns(program: Path, mysqld: Path, given: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
@@ -75,7 +76,7 @@ def summed(found: list[dict[str, Any]], state: str) -> dict[str, Any]:
     of = [each for each in found if each["state"] == state]
     histogram = sorted(pair for each in of for pair in each["latency_us_histogram"])
     transactions = sum(number for _, number in histogram)
-    seconds = sum(each["seconds"] for each in of)
+    seconds = sum(each["duration_s"] for each in of)
 
     def quantile(share: float) -> float:
         left = share * transactions
