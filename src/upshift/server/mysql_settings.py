@@ -13,6 +13,8 @@ SETTINGS: Mapping[str, str] = {
     "innodb_flush_log_at_trx_commit": "2",
     "sync_binlog": "0",
     "max_connections": "1100",
+    # A connection of sysbench's oltp_read_write prepares 36 statements.
+    "max_prepared_stmt_count": "65536",
     # Newer BOLT and clang instrumentation use more stack than the 1 MiB default leaves.
     "thread_stack": "2M",
 }
