@@ -56,7 +56,10 @@ class Tier(Value):
         """What stands before the server's command."""
         medium = self.medium.replace(_FOLDER, str(folder))
         named = ("--size", self.size, "--medium", medium, "--mode", self.mode)
-        return (str(programs_dir() / "upshift-cache"), "run", *named, *self.options, "--")
+        # The page goes with the folder. In the place that `run` chooses, the page of a server that is killed stays.
+        is_placed = any(option.partition("=")[0] == "--status" for option in self.options)
+        page = () if is_placed else ("--status", str(folder / "tier.status"))
+        return (str(programs_dir() / "upshift-cache"), "run", *named, *page, *self.options, "--")
 
 
 class Surroundings(Value):

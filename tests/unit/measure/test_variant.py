@@ -73,8 +73,15 @@ def test_a_file_says_what_surrounds_the_server(server: Path, tmp_path: Path) -> 
     assert (found.settings, found.environment) == ({"innodb_buffer_pool_size": "64M"}, {"LD_PRELOAD": "/lib/jemalloc.so"})
     under = found.before_server(Path("/trial"))
     assert under[:3] == ("env", "-u", "HOME") and under[3].endswith("upshift-cache")
-    tier = ("run", "--size", "1G", "--medium", "file:/trial/tier", "--mode", "write-through", "--read-ahead", "--")
-    assert under[4:] == tier
+    tier = ("run", "--size", "1G", "--medium", "file:/trial/tier", "--mode", "write-through")
+    assert under[4:] == (*tier, "--status", "/trial/tier.status", "--read-ahead", "--")
+
+
+@pytest.mark.parametrize("options", [["--status", "/run/page"], ["--status=/run/page"]])
+def test_a_statistics_page_that_the_variant_names_is_the_only_one(server: Path, tmp_path: Path, options: list[str]) -> None:
+    text = f'binary = "{server}"\n[tier]\nsize = "1M"\noptions = {options}'
+    under = find_variant(written(tmp_path, text)).before_server(Path("/trial"))
+    assert sum(word.startswith("--status") for word in under) == 1
 
 
 def test_relative_files_of_sql_lie_beside_the_variant(server: Path, tmp_path: Path) -> None:
