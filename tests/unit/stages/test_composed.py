@@ -47,13 +47,13 @@ TRAIN = {3: "63bfabe8ded7e3db"}
 """What ``training.VERSION`` stands for."""
 COUNT = {3: "9f8204d4a9500c78"}
 """What ``count.VERSION`` stands for."""
-DATA = {3: "7534ac831ff38567"}
+DATA = {4: "cdbd25cee85d350d"}
 """What ``data.VERSION`` stands for."""
-CHANGED_DATA = {1: "e92775cfcd14c609"}
+CHANGED_DATA = {2: "c9c40d7002b2a7e8"}
 """What ``data.CHANGED_VERSION`` stands for."""
 LAYOUT = {2: "8bda24e5d56b5412"}
 """What ``layout.VERSION`` stands for."""
-VERIFY = {6: "b55d807cb9a94c50"}
+VERIFY = {7: "6df3e8294277b3c0"}
 """What ``verify.VERSION`` stands for."""
 RAISE = "raise VERSION, and write the new hash beside it"
 
