@@ -100,9 +100,10 @@ def loads(text: str) -> str:
     return text.partition("[fixed]")[0]
 
 
-def upshift(*words: str | Path) -> Any:
-    """A command with the server's kind, and what it printed as JSON."""
-    own = {**own_programs(), "PYTHONPATH": str(CHECKOUT / "src"), "UPSHIFT_SERVER_KIND": str(KIND)}
+def upshift(shop: Captured, *words: str | Path) -> Any:
+    """A command with the server's kind and a cache of its own, and what it printed as JSON."""
+    cache = str(shop.folder / "cache")
+    own = {**own_programs(), "PYTHONPATH": str(CHECKOUT / "src"), "UPSHIFT_SERVER_KIND": str(KIND), "UPSHIFT_CACHE": cache}
     argv = [sys.executable, "-m", "upshift", *map(str, words), "--json", "--no-install"]
     done = subprocess.run(argv, env={**os.environ, **own}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -121,7 +122,9 @@ def test_the_reads_of_a_capture_are_measured(shop: Captured) -> None:
     made("upshift-load", "import", only, trace := shop.folder / "reads.trace")
     workload = shop.workload(trace, loads)
     short = ("--connections", "2", "--trials", "1", "--rounds", "1", "--slice-seconds", "0.2", "--card-seconds", "0")
-    result = Result.model_validate(upshift("measure", f"one={MARIADBD}", f"two={MARIADBD}", "--workload", workload, *short))
+    result = Result.model_validate(
+        upshift(shop, "measure", f"one={MARIADBD}", f"two={MARIADBD}", "--workload", workload, *short)
+    )
     measured = {each.arm: each.value for each in result.experiment.levels if each.metric == "qps"}
     assert measured.keys() == {"one", "two"} and min(measured.values()) > 0
     assert "errors" not in {each.name for each in result.experiment.flags}
@@ -136,7 +139,7 @@ def test_a_whole_capture_is_the_load_of_a_study(shop: Captured) -> None:
 
     shop.workload(trace, again)
     (study := shop.folder / "study.toml").write_text(STUDY.format(MARIADBD))
-    result = StudyResult.model_validate(upshift("study", study))
+    result = StudyResult.model_validate(upshift(shop, "study", study))
     assert [row.name for row in result.rows] == ["off", "prepared"] and not any(row.died for row in result.rows)
     assert all(cell.value > 0 for cell in result.cells) and {cell.row for cell in result.cells} == {"prepared"}
     assert result.transactions == ("mine",) and "errors" not in {each.name for each in result.flags}
