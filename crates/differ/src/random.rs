@@ -36,8 +36,8 @@ pub const CLIENTS: [u32; 6] = [
     capability::USUAL | capability::FOUND_ROWS | capability::OPTIONAL_METADATA,
 ];
 
-/// How often stock is asked whether it agrees with itself. Plans, and with them the flag that no index was used, hang on the deleted
-/// rows that purge has left: a plan that is another one in every tenth run comes out the same in all of these with 1.6 %.
+/// How often stock is asked whether it agrees with itself. Plans, and with them the flag that no index was used, depend on the
+/// deleted rows that purge has left. A plan that differs in one run of ten is the same in 40 runs with a probability of 1.6 %.
 const CONTROLS: usize = 40;
 /// So often in any case, however long a run takes.
 const CONTROLS_MIN: usize = 3;

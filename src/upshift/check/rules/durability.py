@@ -16,7 +16,7 @@ _SYNCED = ("1", "3")
 """Values of innodb_flush_log_at_trx_commit that sync at each commit: 3 is MariaDB's, with a sync more."""
 _MOST_REDO = 128 * GIB
 _REDO_REQUESTS = 1000
-"""A second; about one in 100,000 ends in a wait of 100 ms where sessions take turns on a CPU."""
+"""A second: with fewer, it is rare that one session waits for another's redo."""
 
 
 def _redo(facts: Facts) -> Found | None:
@@ -157,7 +157,10 @@ def _redo_unwoken(facts: Facts) -> Found | None:
     if is_woken or a_second < _REDO_REQUESTS:
         return None
     told = "innodb_log_writer_threads is OFF: a commit that waits for the redo of another session sleeps for 100 ms."
-    return Found(evidence=f"{told} {a_second:,.0f} pieces of redo a second.", settings={"innodb_log_writer_threads": "ON"})
+    return Found(
+        evidence=f"{told} {a_second:,.0f} write requests for the redo log a second.",
+        settings={"innodb_log_writer_threads": "ON"},
+    )
 
 
 _MANUAL = "MySQL manual: InnoDB Startup Options and System Variables"
