@@ -11,6 +11,7 @@ import table_rows as table
 
 from upshift.report import words
 from upshift.study import wording
+from upshift.study.attribution import judged_effect
 from upshift.study.losses import losses as every_loss
 from upshift.study.page import base_value, crossed_cells, row_cells
 from upshift.study.result import StudyResult
@@ -35,7 +36,9 @@ def study(result: dict[str, Any]) -> Iterator[str]:
 
 
 def factors(result: dict[str, Any]) -> Iterator[str]:
-    """A row a factor: what it does alone, last and as its share, to the metric and to the instructions of a query."""
+    """A row a factor: what it does alone, last and as its share to the metric; to the instructions of a query, what its verdict
+    is of.
+    """
     found = StudyResult.model_validate(result)
     counted = {(each.factor, each.level): each for each in found.by_instructions.factors} if found.by_instructions else {}
     metric = _named(found, table.METRICS[found.metric])
@@ -50,7 +53,7 @@ def factors(result: dict[str, Any]) -> Iterator[str]:
         name = each.factor if each.level == "on" else f"{each.factor}: {each.level}"
         verdict = each.verdict if found.metric == "qps" else words.VERDICT_NAMES[each.verdict]
         count = counted.get((each.factor, each.level))
-        effect = (count.share or count.alone) if count else None
+        effect = judged_effect(found.design, count) if count else None
         said = (wording.change_percent(effect.ratio) if effect else "–",) if counted else ()
         yield table.row(name, *(wording.change(getattr(each, which)) for which in told), verdict, *said)
     if found.effects.total:
@@ -75,14 +78,14 @@ def rows(result: dict[str, Any]) -> Iterator[str]:
 
 
 def heat(result: dict[str, Any]) -> Iterator[str]:
-    """A row a factor: its share under each load, or what it does alone where the rows tell no share; what was found is bold."""
+    """A row a factor: what its verdict is of under each load, its share or what it does alone; what was found is bold."""
     found = StudyResult.model_validate(result)
     loads = [each.load for each in found.by_load]
     names = (table.named(f"{load.workload}, {table.connections(load.connections)}", load.held_out) for load in loads)
     yield from table.head(f"factor, {_named(found, table.METRICS[found.metric])}", *names)
     for number, factor in enumerate(found.effects.factors):
         under = [each.effects.factors[number] for each in found.by_load]
-        cells = ((wording.change(each.share or each.alone), each.verdict in ("faster", "slower")) for each in under)
+        cells = ((wording.change(judged_effect(found.design, each)), each.verdict in ("faster", "slower")) for each in under)
         yield table.row(
             factor.factor if factor.level == "on" else f"{factor.factor}: {factor.level}",
             *(f"**{said}**" if called else said for said, called in cells),

@@ -30,7 +30,7 @@ class FactorEffect(Value):
     shared_pairs: bool
     """Whether alone and last rest on pairs that are shared out equally, see the design's aliases."""
     verdict: Verdict
-    """Of the share; of the factor alone where there is no share, and in a design of one at a time."""
+    """Of ``judged_effect``."""
 
 
 class Together(Value):
@@ -69,6 +69,16 @@ class Attribution(Value):
         return tuple(each for each in self.together if each.verdict in ("faster", "slower"))
 
 
+def judged_effect(design: Design, effect: FactorEffect) -> Effect | None:
+    """What the verdict on a factor is of: its share; alone where there is no share, and in a design of one at a time."""
+    return next((found for what in _judging(design) if (found := getattr(effect, what))), None)
+
+
+def _judging(design: Design) -> tuple[str, ...]:
+    # One at a time, a share has a part of what all together lack: that is no factor's own doing.
+    return ("alone",) if design.kind == "one-at-a-time" else ("share", "alone")
+
+
 def attribute(
     design: Design,
     measured: Sequence[Row],
@@ -87,8 +97,7 @@ def attribute(
     contrasts = contrasts_of(design, tuple(measured))
     known = _estimated(contrasts, values, known_sd, servers, least_sd)
     levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
-    # One at a time, a share has a part of what all together lack: that is no factor's own doing.
-    by = ("alone",) if design.kind == "one-at-a-time" else ("share", "alone")
+    by = _judging(design)
     judged = [next((spread for what in by if (spread := known.get((what, each)))), None) for each in levels]
     found, confidence = holm([each.chance for each in judged if each])
     calls = iter(number in found for number in range(len(levels)))

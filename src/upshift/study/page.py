@@ -13,7 +13,8 @@ from upshift.measure.model import Load
 from upshift.report import templates, words
 from upshift.run.directory import write_text
 from upshift.study import wording
-from upshift.study.attribution import FactorEffect
+from upshift.study.attribution import FactorEffect, judged_effect
+from upshift.study.designs import Design
 from upshift.study.losses import losses
 from upshift.study.plot import rows_plot
 from upshift.study.recommend import unconfirmed
@@ -43,7 +44,8 @@ def render(result: StudyResult) -> str:
         cell=lambda row, load: cells.get((row, load.model_dump_json())),
         rows_plot=lambda load: rows_plot(result, load),
         base_value=lambda load: base_value(result, load),
-        heat=lambda effects, number: _heat(effects[number]),
+        judged=lambda each: judged_effect(result.design, each),
+        heat=lambda each: _heat(result.design, each),
         losses=losses(result),
         own_cpus={row.name: row.change for row in result.rows if row.same_as is None},
         confirmed=result.confirmed is not None and not unconfirmed(result.confirmed, result.metric),
@@ -64,9 +66,9 @@ def base_value(result: StudyResult, load: object) -> str:
     return words.figure(own[0].value / own[0].effect.ratio) if own else ""
 
 
-def _heat(each: FactorEffect) -> str:
+def _heat(design: Design, each: FactorEffect) -> str:
     """A cell's colour: green better, red worse, the deeper the more; none where nothing was found."""
-    effect = each.share or each.alone
+    effect = judged_effect(design, each)
     if effect is None or each.verdict not in ("faster", "slower"):
         return ""
     depth = min(1.0, abs(math.log(effect.ratio)) / _DEEPEST)

@@ -11,6 +11,7 @@ from upshift.measure.model import Verdict
 from upshift.report import words
 from upshift.report.card import show_card
 from upshift.study import wording
+from upshift.study.attribution import judged_effect
 from upshift.study.losses import losses
 from upshift.study.page import base_value, crossed_cells, row_cells
 from upshift.study.result import StudyResult
@@ -35,7 +36,7 @@ def show(result: StudyResult, console: Console) -> None:
     console.print(_factors(result))
     if result.by_instructions:
         for each in result.by_instructions.factors:
-            effect = each.share or each.alone
+            effect = judged_effect(result.design, each)
             said = f"instructions of a query, {each.factor} {each.level}: {wording.change(effect)}"
             console.print(Text(said, style=_STYLES[each.verdict]))
     for pair in result.effects.does_not_add_up():

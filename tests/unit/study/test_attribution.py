@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from simulated import SPREADS, factors, simulate, truth
 
-from upshift.study.attribution import Attribution, attribute
+from upshift.study.attribution import Attribution, attribute, judged_effect
 from upshift.study.designs import Design, Factor, make_design
 from upshift.study.intervals import LEVEL, holm
 from upshift.study.power import half_width, trials_for
@@ -224,6 +224,15 @@ def test_one_at_a_time_judges_each_factor_alone_whatever_all_together_lack() -> 
     found = attributed(design, simulate(chance, truth(design, [0.2, 0.2, 0.0], {(0, 1): -0.3}), trials=20, blocks=200))
     assert [each.verdict for each in found.factors[:2]] == ["faster", "faster"]
     assert found.factors[2].verdict not in ("faster", "slower")
+    assert [judged_effect(design, each) for each in found.factors] == [each.alone for each in found.factors]
+
+
+def test_a_share_is_judged_where_the_design_has_pairs_and_what_a_factor_does_alone_where_no_share_is_told() -> None:
+    design = make_design("full", factors(2))
+    each = exact(design, truth(design, [0.2, 0.1], {(0, 1): -0.1})).factors[0]
+    assert each.share != each.alone
+    assert judged_effect(design, each) == each.share
+    assert judged_effect(design, each.model_copy(update={"share": None})) == each.alone
 
 
 def test_alone_and_last_are_not_told_from_pairs_that_the_rows_do_not_tell() -> None:
