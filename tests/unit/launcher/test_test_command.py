@@ -152,7 +152,7 @@ def test_what_passing_tests_print_is_not_shown(monkeypatch: pytest.MonkeyPatch) 
     machine = Machine(monkeypatch)
     _code, stdout = machine.invoke()
     (arguments,) = (argv[argv.index("--") + 1 :] for argv in machine.ran if argv[:2] == ("cargo", "test"))
-    assert arguments == ("--include-ignored", "--show-output")
+    assert arguments == ("--include-ignored", "--show-output", command.CARGO_THREADS)
     assert "starting" not in stdout
     assert "NOT RUN: it says, and fails" in stdout
     assert "test result: FAILED. 5 passed" in stdout
