@@ -36,8 +36,8 @@ def study(result: dict[str, Any]) -> Iterator[str]:
 
 
 def factors(result: dict[str, Any]) -> Iterator[str]:
-    """A row a factor: what it does alone, last and as its share to the metric; to the instructions of a query, what its verdict
-    is of.
+    """A row a factor: what it does alone, last and as its share to the metric; to the instructions of a query, the effect
+    that its verdict judges.
     """
     found = StudyResult.model_validate(result)
     counted = {(each.factor, each.level): each for each in found.by_instructions.factors} if found.by_instructions else {}
@@ -78,7 +78,9 @@ def rows(result: dict[str, Any]) -> Iterator[str]:
 
 
 def heat(result: dict[str, Any]) -> Iterator[str]:
-    """A row a factor: what its verdict is of under each load, its share or what it does alone; what was found is bold."""
+    """A row a factor: under each load the effect that its verdict judges, its share or what it does alone. Bold is what was
+    found.
+    """
     found = StudyResult.model_validate(result)
     loads = [each.load for each in found.by_load]
     names = (table.named(f"{load.workload}, {table.connections(load.connections)}", load.held_out) for load in loads)

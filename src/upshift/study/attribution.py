@@ -30,7 +30,7 @@ class FactorEffect(Value):
     shared_pairs: bool
     """Whether alone and last rest on pairs that are shared out equally, see the design's aliases."""
     verdict: Verdict
-    """Of ``judged_effect``."""
+    """On the effect that ``judged_effect`` gives."""
 
 
 class Together(Value):
@@ -70,7 +70,7 @@ class Attribution(Value):
 
 
 def judged_effect(design: Design, effect: FactorEffect) -> Effect | None:
-    """What the verdict on a factor is of: its share; alone where there is no share, and in a design of one at a time."""
+    """The effect that a factor's verdict judges: its share; alone where there is no share, and in a design of one at a time."""
     return next((found for what in _judging(design) if (found := getattr(effect, what))), None)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Set
 
 from upshift.measure.model import Experiment, Metric
-from upshift.study.attribution import Attribution
+from upshift.study.attribution import Attribution, judged_effect
 from upshift.study.contrasts import with_level
 from upshift.study.designs import Design, Row
 
@@ -60,8 +60,7 @@ def _alone(design: Design, found: Attribution, direction: int, paired: Set[Chose
         number = numbers[each.factor]
         chosen = (number, design.factors[number].levels.index(each.level))
         if each.verdict in _FOUND or chosen in paired:
-            by_itself = design.kind == "one-at-a-time" or chosen in paired
-            effect = (each.alone or each.share) if by_itself else (each.share or each.alone)
+            effect = (each.alone or each.share) if chosen in paired else judged_effect(design, each)
             if effect is not None:
                 effects[chosen] = direction * math.log(effect.ratio)
     return effects

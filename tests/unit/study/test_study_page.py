@@ -24,6 +24,7 @@ from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
 from upshift.study.recommended import write_recommended
 from upshift.study.store import load_study
+from upshift.study.wording import change_percent
 
 ADDS_UP = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 DOES_NOT = {**ADDS_UP, "a+b": 25.0}
@@ -59,6 +60,27 @@ def test_only_what_was_found_has_a_colour() -> None:
     verdicts = [each.verdict for load in found.by_load for each in load.effects.factors]
     assert set(verdicts) == {"faster", "equivalent"}
     assert render(found).count("color-mix") == verdicts.count("faster")
+
+
+def test_one_at_a_time_each_load_has_what_a_factor_does_alone() -> None:
+    """All together lack a fifth: a share of it is no factor's own doing."""
+    design = make_design("one-at-a-time", two_factors().factors)
+    found = result(design, (part({"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 26.0}),))
+    alone, share = found.by_load[0].effects.factors[0].alone, found.by_load[0].effects.factors[0].share
+    assert alone and share and share.ratio > 1 > alone.ratio
+    against_loads = render(found).partition("Factors against loads")[2].partition("</table>")[0]
+    assert change_percent(alone.ratio) in against_loads and change_percent(share.ratio) not in against_loads
+
+
+def test_one_at_a_time_the_terminal_has_the_instructions_that_a_factor_adds_alone() -> None:
+    design = make_design("one-at-a-time", two_factors().factors)
+    found = result(design, (part({"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 26.0}),))
+    counted = found.model_copy(update={"by_instructions": found.effects})
+    first = found.effects.factors[0]
+    assert first.alone and first.share
+    said = shown(counted)
+    assert f"instructions of a query, a on: {change_percent(first.alone.ratio)}" in said
+    assert f"instructions of a query, a on: {change_percent(first.share.ratio)}" not in said
 
 
 def test_a_row_of_steps_is_named_by_what_it_adds() -> None:
