@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from upshift.explain.names import is_cold, source_name
+from upshift.explain.names import for_commands, is_cold, source_name
 from upshift.explain.symbols import SymbolTable
 from upshift.shell import Command, Shell
 
-_AT_ONCE = 400
 _HEADER = re.compile(r"^([0-9a-f]+) <(.*)>:$")
 _INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
 _TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <([^>]+?)(?:\+0x[0-9a-f]+)?>")
@@ -51,8 +50,8 @@ def disassemble(shell: Shell, objdump: Path, server: Path, table: SymbolTable, f
         {symbol for part in table.parts if wanted & {source_name(each) for each in part.symbols} for symbol in part.symbols}
     )
     reader = _Reader(table)
-    for start in range(0, len(symbols), _AT_ONCE):
-        chosen = ",".join(symbols[start : start + _AT_ONCE])
+    for part in for_commands(symbols):
+        chosen = ",".join(part)
         options = ("-d", "--no-show-raw-insn", f"--disassemble-symbols={chosen}")
         shell.run(Command((str(objdump), *options, str(server))), on_line=reader.line)
     return reader.found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from upshift.shell import Command, Shell
@@ -16,7 +16,8 @@ _ADDED = re.compile(
 )
 _COLD = re.compile(r"\.(?:cold|warm|eh)(?:\.\d+)*$")
 _BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
-_AT_ONCE = 500
+_ARGUMENT_BYTES = 100_000
+"""Linux takes 128 KiB as one argument (MAX_ARG_STRLEN in linux/binfmts.h), and 2 MiB or less as all of a command's."""
 
 
 def source_name(symbol: str) -> str:
@@ -42,8 +43,22 @@ def demangled(shell: Shell, program: Path | None, names: Iterable[str]) -> Mappi
     wanted = sorted(set(names))
     found = dict(zip(wanted, wanted, strict=True))
     mangled = [name for name in wanted if name.startswith("_Z")] if program else []
-    for start in range(0, len(mangled), _AT_ONCE):
-        part = mangled[start : start + _AT_ONCE]
+    for part in for_commands(mangled):
         lines = shell.run(Command((str(program), "-p", *part))).stdout.splitlines()
         found.update(zip(part, lines, strict=True))
     return found
+
+
+def for_commands(names: Iterable[str]) -> Iterator[list[str]]:
+    """The names in parts that a command line takes, even as one argument: names of templates have kilobytes."""
+    part: list[str] = []
+    size_bytes = 0
+    for name in names:
+        own_bytes = len(name.encode()) + 1
+        if part and size_bytes + own_bytes > _ARGUMENT_BYTES:
+            yield part
+            part, size_bytes = [], 0
+        part.append(name)
+        size_bytes += own_bytes
+    if part:
+        yield part

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import FakeShell, Output
 
-from upshift.explain import code
+from upshift.explain import names
 from upshift.explain.code import Code, disassemble
 from upshift.explain.symbols import Part, SymbolTable
 
@@ -80,8 +80,8 @@ def test_a_part_is_asked_for_by_all_its_names_and_read_once(monkeypatch: pytest.
     """LLVM 14 knows a part by one of its names; LLVM 22 prints it under all, and again for a second command."""
     body = "     180:      	callq	0x100 <_Z5callrv>\n     185:      	retq\n"
     listing = f"0000000000000180 <_Z4leafv>:\n0000000000000180 <_Z4samev>:\n{body}"
-    for at_once, asked in ((400, ["_Z4leafv,_Z4samev"]), (1, ["_Z4leafv", "_Z4samev"])):
-        monkeypatch.setattr(code, "_AT_ONCE", at_once)
+    for room_bytes, asked in ((400, ["_Z4leafv,_Z4samev"]), (1, ["_Z4leafv", "_Z4samev"])):
+        monkeypatch.setattr(names, "_ARGUMENT_BYTES", room_bytes)
         shell = FakeShell({"objdump": Output(listing)})
         found = disassemble(shell, Path("objdump"), Path("mysqld"), TABLE, ["_Z4samev"])
         assert [line.partition("--disassemble-symbols=")[2] for line in shell.lines] == [f"{each} mysqld" for each in asked]

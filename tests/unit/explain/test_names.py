@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from fakes import FakeShell, Output
 
-from upshift.explain.names import demangled, is_cold, source_name
+from upshift.explain.names import demangled, for_commands, is_cold, source_name
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,17 @@ def test_names_are_demangled_in_one_go_and_without_a_tool_left_as_they_are() -> 
     }
     assert len(shell.ran) == 1
     assert demangled(shell, None, ["_Z3runv"]) == {"_Z3runv": "_Z3runv"}
+
+
+def test_names_of_kilobytes_are_parted_so_that_each_part_fits_into_one_argument() -> None:
+    names = [f"{number:04}{'n' * 4_000}" for number in range(100)]
+    parts = list(for_commands(names))
+    assert [name for part in parts for name in part] == names
+    assert max(len(",".join(part)) for part in parts) <= 100_000
+    assert len(parts) == 5
+    assert list(for_commands([])) == []
+
+
+def test_linux_takes_a_part_as_one_argument() -> None:
+    (longest, *_rest) = for_commands([f"{number:04}{'n' * 4_000}" for number in range(30)])
+    assert subprocess.run(["true", ",".join(longest)], check=False).returncode == 0
