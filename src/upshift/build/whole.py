@@ -30,6 +30,7 @@ TREE_BYTES = 5_000_000_000
 GCC_HEADERS_BYTES = 5_000_000_000
 NOTHING = Flags()
 _HEADERS = "pch"
+_OPAQUE = Path(__file__).with_name("opaque.cmake")
 
 
 def default_jobs(say: Callable[[str], None] = lambda _text: None) -> int:
@@ -63,6 +64,7 @@ def build_whole(
     _need_disk(bench.folder, tree, recipe)
     if not (tree / "build.ninja").is_file():
         launcher = launcher_command(bench, kind, source, recipe, toolchain)
+        shutil.copy2(_OPAQUE, bench.folder)
         configure = configure_command(kind, source, recipe, toolchain, tree, launcher, extra=extra, relocations=relocations)
         bench.progress.update(0, 1, "configure")
         bench.shell.run(configure, log=bench.log)
@@ -104,8 +106,16 @@ def configure_command(
         build_type=recipe.build_type,
         compile_flags=(*added.compile, *recipe.flags),
         link_flags=(*added.link, *recipe.link_flags),
-        options={**recipe.options, "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher)},
+        options={**recipe.options, **_opaque(kind, recipe, tree), "CMAKE_CXX_COMPILER_LAUNCHER": ";".join(launcher)},
     )
+
+
+def _opaque(kind: SourceKind, recipe: Recipe, tree: Path) -> dict[str, str]:
+    """What keeps link-time optimisation from the sources that their callers must not see into."""
+    optimised = recipe.lto != "none" or any(flag.startswith("-flto") for flag in recipe.flags)
+    if not (optimised and kind.opaque):
+        return {}
+    return {"CMAKE_PROJECT_INCLUDE": str(tree.parent / _OPAQUE.name), "UPSHIFT_OPAQUE": ";".join(kind.opaque)}
 
 
 def launcher_command(

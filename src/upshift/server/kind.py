@@ -185,7 +185,9 @@ class SourceKind(ServerKind, Protocol):
     unbuilt: tuple[str, ...]
     """Folders of its source, with a slash at the end, that no step of a build reads."""
     opaque: tuple[str, ...]
-    """Ends of the paths of sources that stay as the plain build has them: their callers must not be optimised with them."""
+    """Sources, by their paths below the source folder, that no link-time optimisation sees: their callers must not be optimised
+    with them.
+    """
     suites: Mapping[str, tuple[str, ...]]
     """Groups of the server's own tests, by the names that ``verify`` takes, with the arguments that say what they run."""
     build_variables: tuple[str, ...]
