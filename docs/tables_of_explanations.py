@@ -25,7 +25,7 @@ def explained(result: dict[str, Any]) -> Iterator[str]:
     yield from table.head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
     for each in load.changes:
         figures = (told.figure(each, each.before), told.figure(each, each.after))
-        yield table.row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
+        yield table.row(told.METRICS[each.metric], *figures, told.ratio(each), told.interval(each))
     switches = (f"{side.switches_per_query:.2f}" for side in (load.before, load.after))
     yield table.row("switches of threads", *switches, "", "")
     yield table.row("samples", *(f"{side.samples:,}" for side in (load.before, load.after)), "", "")
@@ -34,7 +34,7 @@ def explained(result: dict[str, Any]) -> Iterator[str]:
 def where(result: dict[str, Any]) -> Iterator[str]:
     """The rows with the largest differences, the rows of others, and the rest in one."""
     (load,) = Explanation.model_validate(result).loads
-    shown = [row for number, row in enumerate(load.rows) if number < _SHOWN or row.functions > 1]
+    shown = [row for number, row in enumerate(load.rows) if number < _SHOWN or row.is_rest]
     rest = [row for row in load.rows if row not in shown]
     yield from table.head(
         "function or system call", "µs before", "after", "difference", "% before", "% after", "ratio", "", "why"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import signal
+import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,13 @@ class Output:
     text: str = ""
     returncode: int = 0
     effect: Effect | None = None
+
+
+def counter_file(*counts: int) -> bytes:
+    """What an object with one function leaves that GCC 12 has instrumented: one that counts."""
+    head = struct.pack("<I4s2I", 0x67636461, b"*22B", 7, 8)
+    function = struct.pack("<5I", 0x01000000, 12, 1, 2, 3)
+    return head + function + struct.pack(f"<2I{len(counts)}QI", 0x01A10000, 8 * len(counts), *counts, 0)
 
 
 def half_a_copy(command: Command) -> None:

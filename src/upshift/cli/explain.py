@@ -56,7 +56,7 @@ def explain(
     from upshift.cli.dry_run import show_estimates
     from upshift.cli.session import locked, session
     from upshift.estimate import explaining
-    from upshift.explain.door import asked, nothing_differs
+    from upshift.explain.door import asked, nothing_differs, refuse_nameless
     from upshift.options import Options
     from upshift.plan import prepare_explaining
     from upshift.report.explained import PAGE_FILE
@@ -74,6 +74,7 @@ def explain(
             "card_s": card_seconds,
         },
     )
+    refuse_nameless(function or ())
     counts = counts or simulate
     if dry_run:
         show_estimates(explaining(options, seconds, counts=counts, simulate=simulate), as_json=json)

@@ -82,19 +82,20 @@ def rows(both: tuple[Works, Works], shown: Mapping[str, str]) -> tuple[FunctionW
     for place in sorted({*before, *after}):
         works = before.get(place, nothing), after.get(place, nothing)
         if max(work.instructions for work in works) >= least:
-            own.append(_row(place, [works], shown))
+            own.append(_row(place, [works], shown, rest=False))
         else:
             rest.setdefault(place.home, []).append(works)
     own.sort(key=lambda row: (-abs(row.instructions_after - row.instructions_before), row.name))
-    return (*own, *(_row(Place(home, _OTHER[home]), several, {}) for home, several in sorted(rest.items())))
+    return (*own, *(_row(Place(home, _OTHER[home]), several, {}, rest=True) for home, several in sorted(rest.items())))
 
 
-def _row(place: Place, works: list[tuple[Work, Work]], shown: Mapping[str, str]) -> FunctionWork:
+def _row(place: Place, works: list[tuple[Work, Work]], shown: Mapping[str, str], *, rest: bool) -> FunctionWork:
     before, after = ([pair[side] for pair in works] for side in (0, 1))
     return FunctionWork(
         name=shown.get(place.name, place.name),
         home=place.home,
         functions=len(works),
+        rest=rest,
         instructions_before=sum(work.instructions for work in before),
         instructions_after=sum(work.instructions for work in after),
         calls_before=sum(work.calls for work in before),

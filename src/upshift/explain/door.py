@@ -10,6 +10,7 @@ from pathlib import Path
 from upshift.door import versions_of
 from upshift.errors import UsageError, WorkloadError
 from upshift.explain.explaining import Pair
+from upshift.explain.names import plain_name
 from upshift.explain.symbols import read_symbols
 from upshift.measure.model import OPTIMISED, PATCHED
 from upshift.measure.variant import Variant, find_variant
@@ -61,6 +62,13 @@ def pair_of(arms: Sequence[Variant], first: str) -> Pair:
     if OPTIMISED in named:
         return named.get(PATCHED, before), named[OPTIMISED]
     return before, next(iter(named.values()))
+
+
+def refuse_nameless(functions: Sequence[str]) -> None:
+    """Raises UsageError for what names no function: nothing, or template arguments and parameters alone."""
+    for each in functions:
+        if not plain_name(each):
+            raise UsageError(f"--function {each!r} names no function", "name it as in the source: BTree::find, operator<<")
 
 
 def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:

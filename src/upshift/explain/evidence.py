@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from upshift.explain import inline_frames
@@ -68,10 +68,8 @@ def examine(
     callers: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for stack, count in stacks.items() if frame_pointers(code) else ():
         own = [groups.of(source_name(frame.symbol)) if not frame.home else "" for frame in stack]
-        for callee, caller in set(itertools.pairwise(own)):
-            if callee and caller:
-                for inner, outer in itertools.pairwise((callee, *_jumped(callee, caller, calls, jumps), caller)):
-                    callers[inner][outer] += count
+        for callee, caller in _callers(_whole(own, calls, jumps)).items():
+            callers[callee][caller] += count
     return Examined(
         code=code,
         exist={groups.of(source_name(symbol)) for part in table.parts for symbol in part.symbols},
@@ -81,11 +79,33 @@ def examine(
     )
 
 
+def _whole(stack: Sequence[str], calls: Mapping[str, Collection[str]], jumps: Mapping[str, Collection[str]]) -> Sequence[str]:
+    """A stack with the functions that left no frame."""
+    found = list(stack[:1])
+    for callee, caller in itertools.pairwise(stack):
+        found += [*_jumped(callee, caller, calls, jumps), caller]
+    return found
+
+
+def _callers(stack: Sequence[str]) -> Mapping[str, str]:
+    """Who called each function of a stack in its innermost call: the next outer one that is not the function itself, which is
+    empty in a library. What nothing stands under has no caller.
+    """
+    found: dict[str, str] = {}
+    for at, callee in enumerate(stack):
+        if callee and callee not in found:
+            caller = next((outer for outer in stack[at + 1 :] if outer != callee), None)
+            if caller is not None:
+                found[callee] = caller
+    return found
+
+
 def _jumped(
     callee: str, caller: str, calls: Mapping[str, Collection[str]], jumps: Mapping[str, Collection[str]]
 ) -> tuple[str, ...]:
     """The function between the two that left no frame, because it jumped to the callee; none, unless the code has just one."""
-    if callee in calls.get(caller, (callee,)):
+    # ``calls`` has no calls of a function by itself.
+    if callee == caller or callee in calls.get(caller, (callee,)):
         return ()
     between = [each for each in calls[caller] if callee in jumps.get(each, ())]
     return tuple(between) if len(between) == 1 else ()

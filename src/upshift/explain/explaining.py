@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from upshift.explain import calls, counted, evidence, figures, inlining, kernel, stacks
@@ -18,6 +18,7 @@ from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inli
 from upshift.explain.names import demangled, source_name
 from upshift.explain.recording import Block, Recorded, record
 from upshift.explain.rows import Sampled, noise, rows, sampled
+from upshift.explain.script import Stack
 from upshift.explain.symbols import SymbolTable, read_symbols
 from upshift.explain.tools import Tools
 from upshift.instructions.model import Count
@@ -201,6 +202,10 @@ def _shown(each: Inlined, shown: Mapping[str, str]) -> Inlined:
     return each.model_copy(update={**names, "moved_calls": tuple(shown[name] for name in each.moved_calls)})
 
 
+def _stacks(recorded: Recorded) -> Iterator[Stack]:
+    return (stack for own in recorded.blocks for block in own for stack in block.samples.stacks)
+
+
 def _notes(
     pair: Pair,
     tables: Tables,
@@ -214,7 +219,9 @@ def _notes(
     notes = []
     if event != "cpu-clock":
         notes.append("perf may sample user code alone here: time in the kernel has no rows, and shares are of user CPU time")
-    elif kernel.hidden(stack for own in recorded.blocks for block in own for stack in block.samples.stacks):
+    elif not any(map(kernel.in_kernel, _stacks(recorded))):
+        notes.append("no sample fell into the kernel: its time has no rows")
+    elif kernel.hidden(_stacks(recorded)):
         shows = "`sysctl kernel.kptr_restrict=0` shows them"
         notes.append(f"the kernel hides its functions' names: its time is not divided by system call; {shows}")
     elif recorded.with_calls and not all(recorded.calls):

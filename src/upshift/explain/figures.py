@@ -57,14 +57,22 @@ def changes(recorded: tuple[Sequence[Block], Sequence[Block]], before: Side, aft
         if _of(before, metric) > 0
     ]
     if known and before.instructions_per_query and after.instructions_per_query:
-        found += _factors(before, after, before.instructions_per_query, after.instructions_per_query)
+        changed = any(_leaves_1_out(each) for each in found if each.metric == "user")
+        found += _factors(before, after, before.instructions_per_query, after.instructions_per_query, changed=changed)
     return tuple(found)
 
 
-def _factors(before: Side, after: Side, executed: float, executed_after: float) -> list[Change]:
-    """User CPU time is instructions times time per instruction: in logarithms their changes add up."""
+def _leaves_1_out(each: Change) -> bool:
+    return each.ci_low is not None and each.ci_high is not None and not each.ci_low <= 1 <= each.ci_high
+
+
+def _factors(before: Side, after: Side, executed: float, executed_after: float, *, changed: bool) -> list[Change]:
+    """User CPU time is instructions times time per instruction: in logarithms their changes add up.
+
+    They have shares of its change if it ``changed`` by more than chance: of next to nothing, each would be any number.
+    """
     times = (before.user_us_per_query / executed, after.user_us_per_query / executed_after)
-    whole = math.log(after.user_us_per_query / before.user_us_per_query)
+    whole = math.log(after.user_us_per_query / before.user_us_per_query) if changed else 0.0
     shares = [math.log(ratio) / whole if whole else None for ratio in (executed_after / executed, times[1] / times[0])]
     return [
         _change("instructions", executed, executed_after, [], shares[0]),

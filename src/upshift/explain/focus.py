@@ -101,9 +101,14 @@ def symbols_like(table: SymbolTable, names: Iterable[str]) -> set[str]:
 
 
 def _last_word(name: str) -> str:
-    """What linkage names have of a name: ``THD`` of ``THD::~THD``; empty, which all have, of an operator that is no method."""
-    words = re.findall(r"\w+", _NOT_LINKED.sub("", plain_name(name)))
-    return words[-1] if words else ""
+    """What linkage names have of a name: ``THD`` of ``THD::~THD``; empty, which all have, of an operator that is no method, and
+    of those of the standard library.
+    """
+    plain = plain_name(name)
+    words = re.findall(r"\w+", _NOT_LINKED.sub("", plain))
+    # Linkage names have abbreviations of std and of some of its classes: _ZNSolsEi is std::ostream::operator<<.
+    abbreviated = plain.startswith("std::") and _NOT_LINKED.search(plain)
+    return words[-1] if words and not abbreviated else ""
 
 
 def has_function(table: SymbolTable, name: str, shown: Mapping[str, str]) -> bool:
@@ -112,8 +117,9 @@ def has_function(table: SymbolTable, name: str, shown: Mapping[str, str]) -> boo
 
 
 def is_named(shown: str, name: str) -> bool:
-    """Whether a function is meant by a name."""
-    return f"::{plain_name(shown)}".endswith(f"::{plain_name(name)}")
+    """Whether a function is meant by a name. Nothing but brackets means none, nor is a frame without a name meant."""
+    meant = plain_name(name)
+    return bool(meant) and f"::{plain_name(shown)}".endswith(f"::{meant}")
 
 
 def _innermost(stack: Stack) -> Stack:

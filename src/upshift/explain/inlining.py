@@ -27,7 +27,8 @@ class Examined:
     self_us: Mapping[str, float]
     """CPU microseconds a query by function."""
     callers: Mapping[str, Mapping[str, int]]
-    """Samples with a function on the stack by the function that called it; empty without frame pointers."""
+    """Samples with a function on the stack by the function that called it, in its innermost call where there are several; the
+    empty name stands for callers in libraries. Nothing without frame pointers."""
 
     us_a_sample: float
 
@@ -36,7 +37,9 @@ class Examined:
         return self.callers.get(callee, {}).get(caller, 0)
 
     def through(self, callee: str, caller: str) -> float:
-        """The share of the callee's samples that came through this caller; 1 where stacks do not tell."""
+        """The share of the callee's samples that came through this caller and no other, nor a library; 1 where stacks do not
+        tell.
+        """
         callers = self.callers.get(callee, {})
         total = sum(callers.values())
         return callers.get(caller, 0) / total if total else 1.0

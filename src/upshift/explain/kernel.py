@@ -94,8 +94,8 @@ def _shown(stack: Stack) -> Group:
 
 
 def hidden(stacks: Iterable[Stack]) -> bool:
-    """Whether the kernel keeps its functions' names to itself: no frame has one."""
-    return all(frame.symbol == UNKNOWN for stack in stacks for frame in stack if frame.home == KERNEL)
+    """Whether the kernel keeps its functions' names to itself: it has frames, and none has a name."""
+    return {frame.symbol for stack in stacks for frame in stack if frame.home == KERNEL} == {UNKNOWN}
 
 
 def _call(name: str) -> str | None:

@@ -81,16 +81,29 @@ class Change(Value):
     ci_high: float | None
     """None where there is no interval: a single pair of blocks, or a count."""
     log_share: float | None = None
-    """For instructions and time per instruction: the part of ln(user CPU after / before) that it makes up."""
+    """For instructions and time per instruction: the part of ln(user CPU after / before) that it makes up. None where the
+    interval of user CPU time does not leave 1 out."""
 
 
-class Row(Value):
+class _Functions(Value):
+    """What a row stands for."""
+
+    functions: int = 1
+    """How many stand behind the row: 1, or those of a rest."""
+    rest: bool = False
+    """Whether it is all that is too small for a row of its own. False for every row in results of an earlier Upshift."""
+
+    @property
+    def is_rest(self) -> bool:
+        """The same, for results of an earlier Upshift, too: several functions stand behind a rest alone."""
+        return self.rest or self.functions > 1
+
+
+class Row(_Functions):
     """Where CPU time goes: a source function, a system call, or all that is too small for a row of its own."""
 
     name: str
     home: Home
-    functions: int = 1
-    """How many stand behind the row: 1, or those of an *other* row."""
     before_samples: int
     after_samples: int
     before_us: float
@@ -135,7 +148,8 @@ class Inlined(Value):
     callee_us_after: float
     """CPU microseconds a query in the callee itself, by all callers."""
     under_us_before: float
-    """CPU microseconds a query with the callee on the stack, called by this caller; with whatever the callee called."""
+    """CPU microseconds a query with the callee on the stack, called by this caller (of a recursion, in the innermost call from
+    outside the callee); with whatever the callee called."""
     under_us_after: float
     caller_us_before: float
     caller_us_after: float
@@ -218,13 +232,11 @@ class CodeChange(Value):
     """Jumps and padding apart: what differs is where they lie."""
 
 
-class FunctionWork(Value):
+class FunctionWork(_Functions):
     """What is executed of a source function for a query, or of all that are too small for a row of their own."""
 
     name: str
     home: Home
-    functions: int = 1
-    """How many stand behind the row: 1, or those of an *other* row."""
     instructions_before: float
     """Its own and those of what was inlined into it, in user mode, without those of what it called."""
     instructions_after: float

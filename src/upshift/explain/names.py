@@ -15,7 +15,7 @@ _ADDED = re.compile(
     r"(?:\.[0-9a-f]+)*|/.*)+$"
 )
 _COLD = re.compile(r"\.(?:cold|warm|eh)(?:\.\d+)*$")
-_BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)")
+_BRACKETS = re.compile(r"(?<!\boperator)(?:<[^<>]*>|\([^()]*\))")
 _ARGUMENT_BYTES = 100_000
 """Linux takes 128 KiB as one argument (MAX_ARG_STRLEN in linux/binfmts.h), and 2 MiB or less as all of a command's."""
 
@@ -30,6 +30,8 @@ def plain_name(shown: str) -> str:
     name = shown.replace("(anonymous namespace)::", "")
     while (bare := _BRACKETS.sub("", name)) != name:
         name = bare
+    # An operator's template arguments stand behind a blank: operator<< <char>.
+    name = name.strip()
     return name if "operator " in name else name.rpartition(" ")[2]
 
 

@@ -93,13 +93,14 @@ def rows(before: Sampled, after: Sampled, shown: Mapping[str, str]) -> tuple[tup
     common = noise(before, after)
     confidence = joint_confidence(intervals.chance(each.counts, exposure, common) for each in merged)
     found = [_row(each, before, after, exposure, common, confidence, shown) for each in merged]
-    return tuple(sorted(found, key=lambda row: (row.functions > 1, -abs(row.difference_us), row.name))), confidence
+    return tuple(sorted(found, key=lambda row: (row.rest, -abs(row.difference_us), row.name))), confidence
 
 
 class _Merged(NamedTuple):
     place: Place
     counts: Counts
-    functions: int
+    functions: int = 1
+    rest: bool = False
 
 
 def _merged(before: Sampled, after: Sampled) -> list[_Merged]:
@@ -109,12 +110,12 @@ def _merged(before: Sampled, after: Sampled) -> list[_Merged]:
     for each in sorted({*before.places, *after.places}):
         counts = Counts(before.places[each], after.places[each])
         if sum(counts) >= FEWEST_SAMPLES:
-            found.append(_Merged(each, counts, 1))
+            found.append(_Merged(each, counts))
         else:
             rest.setdefault(each.home, []).append(counts)
     for home, several in rest.items():
         counts = Counts(sum(each.before for each in several), sum(each.after for each in several))
-        found.append(_Merged(Place(home, _OTHER[home]), counts, len(several)))
+        found.append(_Merged(Place(home, _OTHER[home]), counts, len(several), rest=True))
     return found
 
 
@@ -131,11 +132,11 @@ def _row(
     found = intervals.ratio(counts, exposure, confidence, common)
     before_us, after_us = counts.before * before.us_a_sample, counts.after * after.us_a_sample
     verdict: Verdict = "less" if found.high < 1 else "more" if found.low > 1 else "not told apart"
-    own = home == "server" and name != _OTHER[home]
     return Row(
         name=shown.get(name, name),
         home=home,
         functions=each.functions,
+        rest=each.rest,
         before_samples=counts.before,
         after_samples=counts.after,
         before_us=before_us,
@@ -147,7 +148,7 @@ def _row(
         ci_low=found.low,
         ci_high=found.high if math.isfinite(found.high) else None,
         verdict=verdict,
-        symbol=name if own else "",
+        symbol=name if home == "server" and not each.rest else "",
     )
 
 

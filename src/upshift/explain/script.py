@@ -15,7 +15,11 @@ from upshift.toolchain.perf import Mappings
 
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
+_ADDRESS = re.compile(r"^\s+([0-9a-f]+) (.*)$")
 _FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
+# Parentheses may stand in a symbol, in the path of a file, and behind one that is not there any more.
+_FRAME_OF_FILE = re.compile(r"^\s+([0-9a-f]+) (.*) \((/.*)\)$")
+_GONE = " (deleted)"
 # A module of the kernel has its name in brackets, or is a file; a few areas of user memory have such names, too.
 _IN_KERNEL = re.compile(r"^\[(?!unknown|vdso|vsyscall|vvar|heap|stack|anon|uprobes)|\.ko(?:\.\w+)?$|vmlinux$")
 
@@ -60,7 +64,7 @@ class Reader:
 
     def __init__(self, server: Path, table: SymbolTable) -> None:
         self.samples = Samples()
-        self._server = str(server)
+        self._in_own = f" ({server})"
         self._table = table
         self._mapped = Mappings(server)
         self._stack: list[Frame] = []
@@ -70,8 +74,8 @@ class Reader:
         """One line; an empty one ends a sample."""
         if not line.strip():
             self._end()
-        elif found := _FRAME.match(line):
-            self._stack.append(self._frame(int(found[1], 16), found[2], found[3]))
+        elif found := self._frame_of(line.rstrip("\n")):
+            self._stack.append(found)
         elif not self._mapped.line(line) and "PERF_RECORD_LOST" in line and (lost := re.search(r"lost (\d+)", line)):
             self.samples.lost += int(lost[1])
 
@@ -85,12 +89,20 @@ class Reader:
             self.samples.stacks[tuple(self._stack)] += 1
             self._stack = []
 
+    def _frame_of(self, line: str) -> Frame | None:
+        """What a line says of a frame; None for all other lines."""
+        if line.endswith(self._in_own) and (found := _ADDRESS.match(line.removesuffix(self._in_own))):
+            return self._frame(int(found[1], 16), found[2], "")
+        found = _FRAME_OF_FILE.match(line) or _FRAME.match(line)
+        return self._frame(int(found[1], 16), found[2], found[3].removesuffix(_GONE) or UNKNOWN) if found else None
+
     def _frame(self, ip: int, symbol: str, home: str) -> Frame:
+        """``home`` is a file's path or what perf has in its place; empty for the server."""
         # The kernel's half of the addresses: where it hides its names, perf has no home for them. Garbage at the end of a user
         # stack may lie in that half, too.
         if ip >> 63 and (not self._stack or self._stack[-1].home == KERNEL):
             return Frame(KERNEL, symbol, 0)
-        if home != self._server:
+        if home:
             return Frame(KERNEL if _IN_KERNEL.search(home) else Path(home).name, symbol, 0)
         caller = bool(self._stack) and self._stack[-1].home != KERNEL
         if (known := self._seen.get((ip, caller))) is None:

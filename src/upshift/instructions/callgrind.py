@@ -22,7 +22,8 @@ _CONTROL_TIMEOUT_S = 120.0
 _OUT = "counts"
 _EVENTS = re.compile(r"^events: (Ir(?: \w+)*)$", re.M)
 _POSITIONS = re.compile(r"^positions: (\w+(?: \w+)*)$", re.M)
-_TOTAL = re.compile(r"^(?:totals|summary): (\d+(?: \d+)*)$", re.M)
+# The last line of a file. Its head has the same figures as "summary", in files that were cut short, too.
+_TOTAL = re.compile(r"^totals: (\d+(?: \d+)*)\n", re.M)
 _CACHE = re.compile(r"^desc: (I1|D1|LL) cache: (\d+) B", re.M)
 _NAME = re.compile(r"(c?ob|c?fn)=\((\d+)\)(?: (.*))?$")
 _POSITION = r"[-+*\d]\S* "

@@ -107,14 +107,16 @@ def attribute(lines: Iterable[str], server: Path, segments: list[Segment], link_
 def count_fdata(file: Path, link_map: LinkMap) -> Counted:
     """Attribute a BOLT-instrumented run's branches (``1 name offset 1 name offset misses count``) to objects and symbols.
 
-    A static function's name can stand in several objects: its count then goes to each of them.
+    A static function's name can stand in several objects: its count then goes to each of them. A last line that was cut short
+    counts nothing.
     """
     by_origin: Counter[str] = Counter()
     by_symbol: Counter[str] = Counter()
     with file.open(errors="replace") as lines:
         for line in lines:
             parts = line.split()
-            if len(parts) != 8 or parts[0] != "1":
+            # A count that was cut short is another number.
+            if len(parts) != 8 or parts[0] != "1" or not line.endswith("\n"):
                 continue
             symbol = parts[1].split("/", 1)[0].split(".cold", 1)[0]
             count = int(parts[7])

@@ -7,7 +7,7 @@ charts follow light, dark and print. Every chart's figures are also in a table.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -18,7 +18,21 @@ from upshift.report.findings import Findings
 Figure = dict[str, Any]
 """``{"data": ..., "layout": ...}`` as Plotly.newPlot takes it."""
 
-ARM_COLOURS = ("@arm0", "@arm1", "@arm2", "@arm3")
+ARM_COLOURS = ("@arm0", "@arm1", "@arm2", "@arm3", "@arm4", "@arm5", "@arm6", "@arm7")
+MARKS: Mapping[str, str] = {
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "triangle-down": "▼",
+    "cross": "✚",
+    "x": "✖",
+    "star": "★",
+    "hexagon": "⬢",
+}
+"""plotly's symbols as letters: who does not tell the colours apart tells the marks apart. There are more of them than colours,
+so that a colour that comes again has another mark.
+"""
 _VERDICT_COLOURS = {"faster": "@good", "slower": "@bad", "equivalent": "@same", "inconclusive": "@open"}
 _TICKS = (
     (1.12, (0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06)),
@@ -37,6 +51,13 @@ def colour(arms: Sequence[str], baseline: str, arm: str) -> str:
         return ARM_COLOURS[0]
     others = [name for name in arms if name != baseline]
     return ARM_COLOURS[1 + others.index(arm) % (len(ARM_COLOURS) - 1)]
+
+
+def mark(arms: Sequence[str], baseline: str, arm: str) -> str:
+    """The symbol of an arm's points: a circle of the baseline; of the others another each, as far as there are any."""
+    others = [name for name in arms if name != baseline]
+    symbols = list(MARKS)
+    return symbols[0] if arm == baseline else symbols[1 + others.index(arm) % (len(symbols) - 1)]
 
 
 def forest(comparisons: Sequence[Comparison], axis: Axis) -> Figure:
@@ -102,7 +123,7 @@ def against_connections(findings: Findings, workload: str, metric: Metric) -> Fi
         if len(loads) == 1:
             data += [_bar(level, number, paint) for level in levels]
         elif levels:
-            data.append(_line(levels, arm, paint))
+            data.append(_line(levels, arm, paint, mark(findings.arms, findings.baseline, arm)))
     layout = _layout(250 if len(loads) > 1 else 190)
     layout["margin"] = {"l": 10, "r": 12, "t": 10, "b": 40}
     # 20000 as 20k; below 1, the same format would write 0.5 as 500m.
@@ -194,7 +215,7 @@ def cpu_per_query(findings: Findings, loads: Sequence[Load]) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def _line(levels: Sequence[Level], arm: str, paint: str) -> Figure:
+def _line(levels: Sequence[Level], arm: str, paint: str, symbol: str) -> Figure:
     return {
         "x": [level.connections for level in levels],
         "y": [level.value for level in levels],
@@ -202,7 +223,7 @@ def _line(levels: Sequence[Level], arm: str, paint: str) -> Figure:
         "name": escape(arm),
         "mode": "lines+markers",
         "line": {"color": paint, "width": 2.5},
-        "marker": {"size": 7, "color": paint},
+        "marker": {"size": 8, "color": paint, "symbol": symbol},
         "hovertext": [_hover(level) for level in levels],
         "hoverinfo": "text",
     }

@@ -53,7 +53,7 @@ def headline(explanation: Explanation) -> str:
     before, after = explanation.before.name, explanation.after.name
     if explanation.nothing_differs:
         return f"Nothing differs: {before} and {after} are the same program in the same surroundings."
-    parts = [f"{load.changes[0].ratio:.2f}x under {load.workload}" for load in explanation.loads]
+    parts = [f"{ratio(load.changes[0])}x under {load.workload}" for load in explanation.loads]
     return f"CPU time a query of {after}, to that of {before}: {', '.join(parts)}."
 
 
@@ -141,18 +141,27 @@ def about_misses(load: Explained) -> str:
 
 def interval(change: Change) -> str:
     if change.ci_low is None or change.ci_high is None:
-        if change.log_share is None:
-            return "not replicated"
-        return "a count" if change.metric == "instructions" else "follows from both"
-    return f"{change.ci_low:.2f} to {change.ci_high:.2f}"
+        return {"instructions": "a count", "time per instruction": "follows from both"}.get(change.metric, "not replicated")
+    return words.limits(change.ci_low, change.ci_high, differs=_leaves_1_out(change.ci_low, change.ci_high))
+
+
+def ratio(change: Change) -> str:
+    """With as many decimals as its interval."""
+    if change.ci_low is None or change.ci_high is None:
+        return f"{change.ratio:.2f}"
+    low, high = change.ci_low, change.ci_high
+    return words.ratio_in(change.ratio, low, high, differs=_leaves_1_out(low, high))
+
+
+def _leaves_1_out(low: float, high: float) -> bool:
+    return not low <= 1 <= high
 
 
 def row_interval(row: Row) -> str:
     """The ratio of a row with its interval."""
-    if row.ratio is None:
+    if row.ratio is None or row.ci_low is None:
         return "not sampled before"
-    high = "any" if row.ci_high is None else f"{row.ci_high:.2f}"
-    return f"{row.ratio:.2f} ({row.ci_low:.2f} to {high})"
+    return words.ratio_and_limits(row.ratio, row.ci_low, row.ci_high, differs=row.verdict != "not told apart")
 
 
 def cause(row: Row) -> str:
@@ -239,10 +248,8 @@ def unchanged(load: Explained) -> list[Row]:
 
 def unsure(load: Explained) -> list[str]:
     """What the explanation does not know."""
-    small = sum(row.functions for row in load.rows if row.functions > 1)
     said = [
-        f"{words.count(small, 'function or way into the kernel', 'functions and ways into the kernel')} had too few samples "
-        "for rows of their own; they are in the rows of others.",
+        *_about_rest(sum(row.functions for row in load.rows if row.is_rest)),
         f"Rows have intervals of {words.percent(load.confidence)} confidence, widened for what changed between blocks: shares "
         f"varied {load.dispersion:.1f} times as much as chance alone makes them{_shared(load)}.",
         "Each server was started once: what the luck of a start changes is in no interval.",
@@ -251,6 +258,14 @@ def unsure(load: Explained) -> list[str]:
     if lost := load.before.lost + load.after.lost:
         said.append(f"The kernel dropped {words.count(lost, 'sample')}.")
     return said + [f"{note}." for note in load.notes]
+
+
+def _about_rest(small: int) -> tuple[str, ...]:
+    if small > 1:
+        many = words.count(small, "", "functions and ways into the kernel")
+        return (f"{many} had too few samples for rows of their own; they are in the rows of others.",)
+    one = "1 function or way into the kernel had too few samples for a row of its own; it is in a row of others."
+    return (one,) if small else ()
 
 
 def _shared(load: Explained) -> str:

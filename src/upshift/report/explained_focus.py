@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from upshift.explain.model import Explained, Focus, FocusSide
+from upshift.report import words
 
 
 def about(each: Focus, load: Explained) -> str:
@@ -27,8 +28,10 @@ def about(each: Focus, load: Explained) -> str:
 def _ratio(each: Focus) -> str:
     if each.ratio is None or each.ci_low is None:
         return ""
-    above = f"{each.ci_low:.2f} to {each.ci_high:.2f}" if each.ci_high is not None else f"{each.ci_low:.2f} and more"
-    return f", a ratio of {each.ratio:.2f} ({above} with 95 % confidence)"
+    differs = each.ci_low > 1 or (each.ci_high is not None and each.ci_high < 1)
+    value = words.ratio_in(each.ratio, each.ci_low, each.ci_high, differs=differs)
+    above = words.limits(each.ci_low, each.ci_high, differs=differs).replace(" to any", " and more")
+    return f", a ratio of {value} ({above} with 95 % confidence)"
 
 
 def about_side(side: FocusSide) -> str:

@@ -46,8 +46,9 @@ def ratio_of(each: Figure | None) -> str:
     """A figure's ratio with its interval; empty for none."""
     if each is None:
         return ""
-    high = "any" if each.ci_high is None else f"{each.ci_high:.2f}"
-    return f"{each.ratio:.2f} ({each.ci_low:.2f} to {high})" if each.ratio is not None else "none before"
+    if each.ratio is None:
+        return "none before"
+    return words.ratio_and_limits(each.ratio, each.ci_low, each.ci_high, differs=each.verdict != "not told apart")
 
 
 def two_of(each: Figure | None) -> str:

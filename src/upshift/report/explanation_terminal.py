@@ -101,7 +101,7 @@ def _changes(load: Explained) -> Table:
     )
     for each in load.changes:
         figures = (told.figure(each, each.before), told.figure(each, each.after))
-        table.add_row(told.METRICS[each.metric], *figures, f"{each.ratio:.2f}", told.interval(each))
+        table.add_row(told.METRICS[each.metric], *figures, told.ratio(each), told.interval(each))
     for name, before, after in told.further(load):
         table.add_row(name, before, after, "", "")
     return table
@@ -110,7 +110,7 @@ def _changes(load: Explained) -> Table:
 def _rows(load: Explained, most: int = _ROWS) -> Table:
     title = "where, in µs a query (?: chance alone could make the difference)"
     table = _table(title, "function or system call", "before", "after", "difference", "why")
-    for row in (*load.rows[:most], *(row for row in load.rows[most:] if row.functions > 1)):
+    for row in (*load.rows[:most], *(row for row in load.rows[most:] if row.is_rest)):
         table.add_row(
             told.short(row.name, 36),
             f"{row.before_us:.2f}",
@@ -118,7 +118,7 @@ def _rows(load: Explained, most: int = _ROWS) -> Table:
             Text(f"{row.difference_us:+.2f}{' ?' if row.verdict == 'not told apart' else ''}", style=_STYLES[row.verdict]),
             told.cause(row),
         )
-    if hidden := [row for row in load.rows[most:] if row.functions == 1]:
+    if hidden := [row for row in load.rows[most:] if not row.is_rest]:
         before, after = sum(row.before_us for row in hidden), sum(row.after_us for row in hidden)
         name = f"{len(hidden)} further rows, on the page"
         table.add_row(name, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}", "")
@@ -128,7 +128,7 @@ def _rows(load: Explained, most: int = _ROWS) -> Table:
 def _executed(load: Explained) -> Table:
     title = "instructions and calls a query, counted"
     table = _table(title, "function", "before", "after", "difference", "calls", "after")
-    for each in (*load.executed[:_ROWS], *(each for each in load.executed[_ROWS:] if each.functions > 1)):
+    for each in (*load.executed[:_ROWS], *(each for each in load.executed[_ROWS:] if each.is_rest)):
         figures = (f"{value:,.0f}" for value in (each.instructions_before, each.instructions_after))
         difference = f"{each.instructions_after - each.instructions_before:+,.0f}"
         calls = (told.calls_a_query(value) for value in (each.calls_before, each.calls_after))

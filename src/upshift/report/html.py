@@ -60,7 +60,7 @@ def render(result: Result) -> str:
         plotly=Markup(get_plotlyjs()),
         figures=_figures(findings),
         several=len(findings.subjects) > 1,
-        arm_number={arm: int(charts.colour(findings.arms, findings.baseline, arm)[-1]) for arm in findings.arms},
+        looks={arm: _look(findings, arm) for arm in findings.arms},
         facts=lambda each: _facts(findings, each),
         metrics=METRIC_ORDER,
         cpu_metrics=_CPU_METRICS,
@@ -80,6 +80,12 @@ def render(result: Result) -> str:
         service=service,
         lost_hardening=_lost_hardening(result),
     )
+
+
+def _look(findings: Findings, arm: str) -> tuple[str, str]:
+    """An arm's colour, by its name in the style sheet, and its mark."""
+    named = findings.arms, findings.baseline, arm
+    return charts.colour(*named).removeprefix("@"), charts.MARKS[charts.mark(*named)]
 
 
 def _figures(findings: Findings) -> Mapping[str, Any]:

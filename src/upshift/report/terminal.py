@@ -68,10 +68,11 @@ def _check(checked: Checked, console: Console) -> None:
 
 def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
     several = len(findings.subjects) > 1
-    lines: list[Text | Padding] = [
-        Text.assemble((f"{_loss_word(each)} ", "bold red"), words.loss_sentence(each, findings.baseline, name_arm=several))
-        for each in findings.losses()
-    ]
+    lines: list[Text | Padding] = []
+    for each in findings.losses():
+        counted = result.experiment.transactions
+        said = words.loss_sentence(each, findings.baseline, name_arm=several, transactions=counted)
+        lines.append(Text.assemble((f"{_loss_word(each)} ", "bold red"), said))
     for held_out in (False, True):
         for each in findings.headlines(held_out=held_out):
             if each.verdict == "slower":
@@ -156,7 +157,7 @@ def _marks(flags: Sequence[str], raised: Sequence[str]) -> Text:
 def _cell(each: Comparison | None) -> Text:
     if each is None:
         return Text("–", style="dim")
-    return Text(f"{each.ratio:.2f}", style=_STYLES[each.verdict] if each.verdict in ("faster", "slower") else "")
+    return Text(words.ratio(each), style=_STYLES[each.verdict] if each.verdict in ("faster", "slower") else "")
 
 
 def _stages(result: Result) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Metric, Plan, Reached, Verdict
 from upshift.measure.pilot import in_words
@@ -51,10 +51,10 @@ def size(count_bytes: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Three significant digits, whole numbers from 100 on, thousands apart."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    """Three significant digits, whole numbers from 100 on, thousands apart; 0 as ``0.00``."""
+    # Rounded first: 99.96 is 100, not 100.0. Infinity has no exponent.
+    exponent = int(f"{value:.2e}".partition("e")[2] or 0)
+    return f"{value:,.{max(0, 2 - exponent)}f}"
 
 
 def count(number: int, singular: str, plural: str = "") -> str:
@@ -81,13 +81,30 @@ def known(low: float, high: float) -> bool:
 
 def ratio(each: Comparison) -> str:
     """Without a unit, such as ``1.34``, with as many decimals as its interval."""
-    return _limit(each.ratio, _decimals(each))
+    return ratio_in(each.ratio, each.ci_low, each.ci_high, differs=_differs(each))
 
 
 def interval(each: Comparison, joint: str = " to ") -> str:
     """``1.31 to 1.38``; ``0 to ∞`` where nothing is known."""
-    decimals = _decimals(each)
-    return f"{_limit(each.ci_low, decimals)}{joint}{_limit(each.ci_high, decimals)}"
+    return limits(each.ci_low, each.ci_high, joint, differs=_differs(each))
+
+
+def ratio_in(value: float, low: float, high: float | None, *, differs: bool) -> str:
+    """A ratio with as many decimals as its interval, see ``limits``."""
+    return _limit(value, _decimals(low, high, differs=differs))
+
+
+def limits(low: float, high: float | None, joint: str = " to ", *, differs: bool) -> str:
+    """A ratio's interval: ``1.31 to 1.38``; ``1.31 to any`` without an upper limit. Where both are said to differ, it shows on
+    which side of 1 it lies.
+    """
+    decimals = _decimals(low, high, differs=differs)
+    return f"{_limit(low, decimals)}{joint}{'any' if high is None else _limit(high, decimals)}"
+
+
+def ratio_and_limits(value: float, low: float, high: float | None, *, differs: bool) -> str:
+    """``0.986 (0.976 to 0.998)``"""
+    return f"{ratio_in(value, low, high, differs=differs)} ({limits(low, high, differs=differs)})"
 
 
 def interval_of(low: float, high: float, joint: str = " to ") -> str:
@@ -151,15 +168,19 @@ _FURTHER = {BASELINE: "the server that runs today", PATCHED: "the patched server
 """What `upshift optimize` compares with beside the experiment's own baseline."""
 
 
-def loss_sentence(each: Comparison, baseline: str, *, name_arm: bool) -> str:
-    """A loss in any metric as one sentence, without a full stop. It says which server is compared with, if not ``baseline``."""
+def loss_sentence(each: Comparison, baseline: str, *, name_arm: bool, transactions: Collection[str]) -> str:
+    """A loss in any metric as one sentence, without a full stop. It says which server is compared with, if not ``baseline``.
+
+    ``transactions`` are the workloads of which transactions are counted in place of queries.
+    """
     at = f"at {count(each.connections, 'connection')}"
     if each.baseline != baseline:
         at += f", compared with {_FURTHER.get(each.baseline, each.baseline)}"
     if each.metric == "qps":
         return f"{sentence(each, name_arm=name_arm)} {at}"
     on = f" on {each.arm}" if name_arm else ""
-    return f"{each.workload}{on}: {ratio(each)}x the {METRIC_NAMES[each.metric]} ({measured(each)}) {at}"
+    name = metric_name(each.metric, transactions=each.workload in transactions)
+    return f"{each.workload}{on}: {ratio(each)}x the {name} ({measured(each)}) {at}"
 
 
 def how_measured(experiment: Experiment) -> tuple[str, ...]:
@@ -257,26 +278,27 @@ def unit_sentence(transactions: Sequence[str]) -> str:
 
 def reached_sentence(each: Reached) -> str:
     """What came of ``--until``, without a full stop."""
-    widest = f"the widest interval of the headline is {each.reached:.1%} either way"
+    widest = f"the widest interval of the headline is {figure(each.reached * 100)}% either way"
     if each.reached >= UNBOUNDED_HIGH:
         widest = "not every interval of the headline is known"
     return (
-        f"Intervals of {each.asked:.1%} either way were asked for: "
+        f"Intervals of {each.asked * 100:g}% either way were asked for: "
         f"{count(each.first_stage, 'trial')} said how far trials spread, {each.trials:,} were measured in all, "
         f"and {widest}"
     )
 
 
-def _decimals(each: Comparison) -> int:
-    least = 3 if each.ci_high - each.ci_low < _FINE else 2
-    if each.verdict not in ("faster", "slower"):
+def _differs(each: Comparison) -> bool:
+    return each.verdict in ("faster", "slower")
+
+
+def _decimals(low: float, high: float | None, *, differs: bool) -> int:
+    known = [low] if high is None else [low, high]
+    least = 3 if high is not None and high - low < _FINE else 2
+    if not differs:
         return least
     # A verdict beside "0.95 to 1.00" would look wrong: show on which side of 1 the limit is.
-    shows = (
-        number
-        for number in range(least, _MOST_DECIMALS)
-        if 1.0 not in (round(each.ci_low, number), round(each.ci_high, number))
-    )
+    shows = (number for number in range(least, _MOST_DECIMALS) if 1.0 not in (round(limit, number) for limit in known))
     return next(shows, _MOST_DECIMALS)
 
 

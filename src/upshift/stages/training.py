@@ -91,8 +91,10 @@ def train_profile(
     def gcc_action(bench: Workbench) -> Profile:
         raw = bench.folder / "raw"
         trained = exercise(bench, lambda _name: gcc.redirected(raw))
-        merged, sha256 = gcc.collect(raw, instrumented.counters, instrumented.objects, bench.folder)
-        return _profile("gcc", merged, sha256, provenance, trained)
+        found = gcc.collect(raw, instrumented.counters, instrumented.objects, bench.folder)
+        if found.cut:
+            bench.progress.note(f"{found.cut} counter files were cut short and left out: see {bench.log}")
+        return _profile("gcc", found.path, found.sha256, provenance, trained, found.cut)
 
     action = gcc_action if build.toolchain.family == "gcc" else llvm_action
     trains = (recipe.training, recipe.training_tests, lab.kind.suites.get(recipe.training_tests))
@@ -104,6 +106,8 @@ def train_profile(
         "workloads": workloads_key(workloads),
         "data": filled.sha256,
         "seconds": seconds,
+        # Before, files that were cut short were kept among the others.
+        **({"counters": "whole"} if build.toolchain.family == "gcc" else {}),
         **({"number": number} if number > 1 else {}),
     }
     name = Stage.TRAIN if first is None else Stage.SECOND_TRAIN

@@ -30,7 +30,10 @@ def losses(result: StudyResult) -> list[Loss]:
         return found + [Loss(each.load.held_out, wording.cell(result, each)) for each in worse(result.cells)[:MOST]]
     comparisons = [each for each in result.confirmed.comparisons if each.verdict == "slower"]
     baseline = result.confirmed.baseline
-    return found + [Loss(each.held_out, words.loss_sentence(each, baseline, name_arm=False)) for each in comparisons]
+    counted = result.confirmed.transactions
+    return found + [
+        Loss(each.held_out, words.loss_sentence(each, baseline, name_arm=False, transactions=counted)) for each in comparisons
+    ]
 
 
 def worse(found: Iterable[Judged]) -> list[Judged]:

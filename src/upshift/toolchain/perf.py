@@ -38,7 +38,9 @@ def sampling_event(shell: Shell, events: tuple[Event, ...] = ("cpu-clock", "cpu-
         said = next(filter(None, map(str.strip, starts.stdout.splitlines())), "it says nothing")
         raise MissingTool(f"perf does not start: {said}", "Ubuntu's belongs to one kernel: install linux-tools-$(uname -r)")
     for event in events:
-        probe = Command(("perf", "record", "-e", event, "-o", os.devnull, "--", "true"))
+        # Where perf may not sample the kernel, it leaves that out of cpu-clock without a word; of cpu-clock:k nothing is left.
+        asked = event if event.endswith(":u") else f"{event}:k"
+        probe = Command(("perf", "record", "-e", asked, "-o", os.devnull, "--", "true"))
         if shell.run(probe, check=False, timeout_s=20).returncode == 0:
             return event
     raise MissingTool(

@@ -186,6 +186,12 @@ def test_branch_counts_go_to_objects_and_symbols(link_map: LinkMap, tmp_path: Pa
     assert counted.by_origin == {"sql/main.cc.o": 100, "lib/libsql.a(parse.cc.o)": 12, "lib/libsql.a(plan.cc.o)": 5}
 
 
+def test_a_branch_whose_count_was_cut_short_is_not_counted(link_map: LinkMap, tmp_path: Path) -> None:
+    file = tmp_path / "a.fdata"
+    file.write_text("1 main 0 1 _Z5parsev 0 0 100\n1 main 0 1 _Z5parsev 0 0 12")
+    assert count_fdata(file, link_map).by_symbol == {"main": 100}
+
+
 def counted(**by_object: int) -> Counted:
     origins = {"main": "sql/main.cc.o", **{name: f"lib/libsql.a({name}.cc.o)" for name in ("parse", "plan", "empty")}}
     return Counted({origins[name]: n for name, n in by_object.items()}, by_object, sum(by_object.values()), "perf")

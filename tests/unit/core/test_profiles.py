@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from fakes import FakeShell, Output, toolchain
+from fakes import FakeShell, Output, counter_file, toolchain
 
 from upshift.errors import MissingTool, ProfileRefused
 from upshift.profile import gcc, llvm
@@ -205,14 +205,28 @@ def gcda(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
 
 
-WHOLE = struct.pack("<I", 0x67636461) + b"x" * 20
+WHOLE = counter_file(3, 4)
 
 
 def test_gcc_counters_are_judged_by_being_whole(tmp_path: Path) -> None:
-    contents = {"a.gcda": WHOLE, "sub/a.gcda": WHOLE[:8], "c.gcda": b"y" * 24, "d.gcda": b""}
+    contents = {"a.gcda": WHOLE, "sub/a.gcda": WHOLE[:8], "c.gcda": b"y" * 24, "d.gcda": b"", "e.gcda": WHOLE[:-4]}
     for name, content in contents.items():
         gcda(tmp_path, name, content)
-    assert gcc.counts(tmp_path) == {"a.gcda": 1, "sub/a.gcda": 0, "c.gcda": 0, "d.gcda": 0}
+    assert gcc.counts(tmp_path) == {"a.gcda": 1, "sub/a.gcda": 0, "c.gcda": 0, "d.gcda": 0, "e.gcda": 0}
+
+
+def test_older_gccs_count_the_words_of_a_record() -> None:
+    """GCC 11 and before, which writes no checksum, and GCC 4.8, whose version begins with a digit."""
+    for version in (b"*31B", b"*804"):
+        records = struct.pack("<5I", 0x01000000, 3, 1, 2, 3) + struct.pack("<2I2QI", 0x01A10000, 4, 5, 6, 0)
+        content = struct.pack("<I4sI", 0x67636461, version, 7) + records
+        assert gcc.is_whole(content)
+        assert not any(gcc.is_whole(content[:size]) for size in range(len(content)))
+
+
+def test_counters_that_are_all_zero_are_not_in_the_file() -> None:
+    content = counter_file()[:-8] + struct.pack("<iI", -16, 0)
+    assert gcc.is_whole(content) and not gcc.is_whole(content[:-1])
 
 
 def test_gcc_counters_are_hashed_by_name_and_content(tmp_path: Path) -> None:
@@ -258,7 +272,28 @@ def trained(folder: Path, name: str, times: int) -> Path:
 
 def collected(folder: Path, raw: Path) -> Path:
     (folder / "kept").mkdir(exist_ok=True)
-    return gcc.collect(raw, folder / "counters", folder / "objects", folder / "kept")[0]
+    return gcc.collect(raw, folder / "counters", folder / "objects", folder / "kept").path
+
+
+def test_a_real_counter_file_is_whole_or_cut(instrumented: Path) -> None:
+    """Cut between two records as well as within one: GCC only warns of the one, and of the other says nothing."""
+    (file,) = trained(instrumented, "a", 1).rglob("*.gcda")
+    content = file.read_bytes()
+    assert gcc.is_whole(content)
+    assert not any(gcc.is_whole(content[:size]) for size in range(len(content)))
+
+
+def test_gcc_counters_that_were_cut_short_are_left_out_and_told(instrumented: Path) -> None:
+    raw = trained(instrumented, "a", 1)
+    (file,) = raw.rglob("*.gcda")
+    kept = gcc.collect(raw, instrumented / "counters", instrumented / "objects", instrumented)
+    (file.parent / "b.gcda").write_bytes(file.read_bytes()[: file.stat().st_size // 3])
+    found = gcc.collect(raw, instrumented / "counters", instrumented / "objects", instrumented)
+    assert (kept.cut, found.cut) == (0, 1) and found.path == kept.path
+    assert gcc.counts(found.path) == {"sub/a.gcda": 1}
+    file.unlink()
+    with pytest.raises(ProfileRefused, match="left no whole counters"):
+        gcc.collect(raw, instrumented / "counters", instrumented / "objects", instrumented)
 
 
 def largest_count(counters: Path) -> int:

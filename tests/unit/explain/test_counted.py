@@ -42,6 +42,7 @@ def test_copies_and_cold_parts_are_their_functions_and_what_was_inlined_is_calle
     assert (run.name, run.instructions_before, run.instructions_after, run.calls_after) == ("_Z3runv", 6000, 5600, 1)
     assert (malloc.name, malloc.home) == ("malloc (libc.so.6)", "library")
     assert (other.name, other.functions, other.calls_before) == ("other functions of the server", 2, 1)
+    assert [each.rest for each in found] == [False, False, False, True]
 
 
 def test_rows_add_up_to_all_instructions() -> None:

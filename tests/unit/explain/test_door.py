@@ -10,7 +10,7 @@ import pytest
 from fakes import FakeKind, FakeShell, Output
 
 from upshift.errors import UsageError
-from upshift.explain.door import asked, nothing_differs, pair_of, refuse_unexplainable
+from upshift.explain.door import asked, nothing_differs, pair_of, refuse_nameless, refuse_unexplainable
 from upshift.explain.explaining import Pair
 from upshift.measure.variant import Variant
 from upshift.server.kind import Program
@@ -64,6 +64,12 @@ def test_what_names_no_two_servers_is_refused(servers: list[str], said: str) -> 
 def test_patches_are_never_told_as_what_a_compiler_did(arms: str, explained: str) -> None:
     made = [Variant(name=name, program=Program(kind="fake", binary=Path("/bin/true"))) for name in arms.split()]
     assert [each.name for each in pair_of(made, made[0].name)] == explained.split()
+
+
+@pytest.mark.parametrize("name", ["", " ", "<int>"])
+def test_a_function_without_a_name_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="names no function"):
+        refuse_nameless(["operator<<", name])
 
 
 def test_a_server_of_another_kind_is_refused(server: Path) -> None:

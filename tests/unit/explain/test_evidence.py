@@ -12,7 +12,7 @@ from fakes import FakeProgress, FakeShell
 
 from upshift.explain import evidence
 from upshift.explain.code import Code
-from upshift.explain.inlining import Examined
+from upshift.explain.inlining import Examined, families, inlined
 from upshift.explain.rows import sampled
 from upshift.explain.script import Frame
 from upshift.explain.symbols import Groups, Part, SymbolTable
@@ -42,6 +42,39 @@ def test_callers_are_counted_once_a_stack_and_not_through_the_kernel(examine) ->
     stacks = Counter({on("leaf", "outer", "leaf", "outer"): 4, in_call("futex"): 3})
     found = examine({"outer": code("leaf"), "leaf": code("outer")}, stacks)
     assert found.callers == {"leaf": {"outer": 4}, "outer": {"leaf": 4}}
+
+
+def test_what_came_through_a_library_did_not_come_through_another_caller(examine) -> None:  # type: ignore[no-untyped-def]
+    """90 samples of a comparison come through qsort, 10 through the caller whose call is gone."""
+    sorting = (*on("leaf"), Frame("libc.so.6", "qsort", 0), *on("main"))
+    stacks = Counter({sorting: 90, on("leaf", "outer"): 10, on("outer"): 10})
+    before = examine({"outer": code("leaf"), "leaf": code()}, stacks)
+    assert before.callers == {"leaf": {"": 90, "outer": 10}}
+    after = examine({"outer": code(), "leaf": code()}, Counter({on("outer"): 20, on("leaf"): 90}))
+    (call,) = inlined(before, after, Groups())
+    us = before.us_a_sample
+    assert call.callee_us_before == pytest.approx(10 * us) and call.under_us_before == pytest.approx(10 * us)
+    (family,) = families((call,), before, after)
+    assert family.before_us == pytest.approx(20 * us)
+
+
+def test_a_function_that_calls_itself_came_through_who_called_it_first(examine) -> None:  # type: ignore[no-untyped-def]
+    stacks = Counter({on("leaf", "leaf", "leaf", "outer"): 100, on("outer"): 10})
+    before = examine({"outer": code("leaf"), "leaf": code()}, stacks)
+    assert before.callers == {"leaf": {"outer": 100}}
+    after = examine({"outer": code(), "leaf": code()}, Counter({on("outer"): 110}))
+    (call,) = inlined(before, after, Groups())
+    us = before.us_a_sample
+    assert call.callee_us_before == pytest.approx(100 * us) and call.under_us_before == pytest.approx(100 * us)
+    (family,) = families((call,), before, after)
+    assert family.before_us == pytest.approx(110 * us)
+
+
+def test_a_function_that_calls_itself_is_not_taken_for_one_that_jumped(examine) -> None:  # type: ignore[no-untyped-def]
+    """Calls of a function by itself are in no list of calls, so that a jump back to it would look like the only way."""
+    stacks = Counter({on("leaf", "leaf", "outer"): 5})
+    found = examine({"outer": code("leaf"), "leaf": code("jumper"), "jumper": code(jumps=("leaf",))}, stacks)
+    assert found.callers == {"leaf": {"outer": 5}}
 
 
 def test_a_function_that_jumped_away_left_no_frame_and_is_put_between(examine) -> None:  # type: ignore[no-untyped-def]

@@ -76,6 +76,18 @@ def test_instructions_and_time_for_each_make_up_the_change_in_logarithms() -> No
     assert "instructions" not in found(BEFORE, AFTER)
 
 
+def test_a_change_that_chance_could_make_is_not_divided() -> None:
+    """100 to 100.1 µs with a tenth fewer instructions: these would be -10541 % of the change."""
+    same = [block({on("run"): 1000}, 1000, cpu_s) for cpu_s in (0.0990, 0.1010, 0.1003)]
+    told = found([block({on("run"): 1000}, 1000, 0.1)] * 3, same, (1000, 900))
+    low, high = told["user"].ci_low, told["user"].ci_high
+    assert low is not None and high is not None and low < 1 < high
+    assert told["instructions"].log_share is None and told["time per instruction"].log_share is None
+    assert told["instructions"].ratio == pytest.approx(0.9)
+    # A single pair of blocks has no interval.
+    assert found(BEFORE[:1], AFTER[:1], (50_000, 30_000))["instructions"].log_share is None
+
+
 def test_without_the_kernels_samples_its_part_is_not_told() -> None:
     only_user = [replace(block({on("run"): 60}), sampled_cpu_s=0.06)] * 2
     told = side("a", only_user, sampled(only_user, Groups()), "cpu-clock:u", None)

@@ -133,6 +133,13 @@ def test_recursion_counts_a_stack_once_and_names_who_began_it() -> None:
         ("bool os_event_wait_for<log_wait(log_t const&)::$_0>", "os_event_wait_for", True),
         ("log_wait(log_t const&)::$_0::operator()", "log_wait", False),
         ("Vector<int>::push<long>(long)", "Vector::push", True),
+        ("std::operator<< <std::char_traits<char> >", "operator<<", True),
+        ("std::operator<< <std::char_traits<char> >", "std::operator<< <std::char_traits<char> >", True),
+        ("std::operator< <char>", "operator<<", False),
+        # A frame of the kernel or a library has no name here.
+        ("", "std::operator<< <std::char_traits<char> >", False),
+        ("", "<int>", False),
+        ("run", "<int>", False),
     ],
 )
 def test_which_functions_a_name_means(shown: str, name: str, meant: bool) -> None:
@@ -155,6 +162,10 @@ def test_only_symbols_that_may_be_it_are_looked_at() -> None:
         ("run()::{lambda()#1}::operator()", True),
         ("~Other", False),
         ("operator!=", False),
+        ("operator<<", True),
+        ("std::operator<<", True),
+        ("std::ostream::operator<<", True),
+        ("std::istream::operator>>", False),
         ("Other::operator bool", False),
     ],
 )
@@ -165,6 +176,8 @@ def test_a_destructor_an_operator_and_a_templates_function_are_found(name: str, 
         "_ZeqRK3FooS1_": "operator==",
         "_ZNK3THDcvbEv": "THD::operator bool",
         "_ZZ3runvENKUlvE_clEv": "run()::{lambda()#1}::operator()",
+        "_ZStlsISt11char_traitsIcEERSt13basic_ostreamIcT_ES5_c": "std::operator<< <std::char_traits<char> >",
+        "_ZNSolsEi": "std::ostream::operator<<",
     }
     table = SymbolTable([Part(16 * number, 16 * number + 16, (symbol,)) for number, symbol in enumerate(shown)], [])
     assert has_function(table, name, shown) == there

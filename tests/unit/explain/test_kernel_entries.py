@@ -51,3 +51,8 @@ def test_a_kernel_that_jumps_into_a_calls_function_names_it_by_that(frames: tupl
 def test_a_kernel_that_hides_its_names_is_told() -> None:
     assert hidden([stack(UNKNOWN, UNKNOWN)])
     assert not hidden([stack(UNKNOWN, "__x64_sys_sendto")])
+
+
+def test_a_kernel_that_was_not_sampled_hides_nothing() -> None:
+    assert not hidden([])
+    assert not hidden([(Frame("", "run", 1), Frame("libc.so.6", UNKNOWN, 0))])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import FakeShell, Output
 
-from upshift.explain.names import demangled, for_commands, is_cold, source_name
+from upshift.explain.names import demangled, for_commands, is_cold, plain_name, source_name
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,26 @@ from upshift.explain.names import demangled, for_commands, is_cold, source_name
 )
 def test_copies_and_parts_count_to_their_function(symbol: str, source: str) -> None:
     assert source_name(symbol) == source
+
+
+@pytest.mark.parametrize(
+    ("shown", "plain"),
+    [
+        ("std::ostream& std::operator<< <std::char_traits<char> >(std::ostream&, char)", "std::operator<<"),
+        ("std::operator<< <std::char_traits<char> >", "std::operator<<"),
+        ("bool std::operator< <char>", "std::operator<"),
+        ("Row::operator<", "Row::operator<"),
+        ("Row<int>::operator->", "Row::operator->"),
+        ("Row<int>::operator()<long>(int)", "Row::operator()"),
+        ("Row::operator<=>", "Row::operator<=>"),
+        ("Row<int>::operator bool", "Row::operator bool"),
+        ("(anonymous namespace)::run", "run"),
+        ("void run<int>(Row<int>)", "run"),
+        ("<int>", ""),
+    ],
+)
+def test_a_plain_name_has_no_arguments_and_keeps_all_of_an_operator(shown: str, plain: str) -> None:
+    assert plain_name(shown) == plain
 
 
 def test_cold_parts_are_told_from_copies() -> None:

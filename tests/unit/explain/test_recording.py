@@ -53,7 +53,8 @@ def test_a_perf_that_may_not_sample_is_named_with_what_allows_it() -> None:
 
 def test_the_kernel_is_left_out_where_perf_may_not_sample_it() -> None:
     assert sampling_event(FakeShell()) == "cpu-clock"
-    assert sampling_event(FakeShell({"cpu-clock -o": Output(returncode=255)})) == "cpu-clock:u"
+    # It may be asked for all, and samples user code alone then: what it may is told by the kernel alone.
+    assert sampling_event(FakeShell({"cpu-clock:k -o": Output(returncode=255)})) == "cpu-clock:u"
 
 
 class Server:

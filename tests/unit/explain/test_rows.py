@@ -50,6 +50,9 @@ def test_what_has_too_few_samples_stands_in_the_row_of_others() -> None:
     assert others["other ways into the kernel"].after_samples == 12 < FEWEST_SAMPLES
     small = [row for row in found if row.functions == 1 and row.before_samples + row.after_samples < FEWEST_SAMPLES]
     assert [row.name for row in small] == ["other ways into the kernel"]
+    # It is a rest of one, and stands behind the others as a rest does.
+    assert [(row.name, row.functions) for row in found if row.rest] == [("other ways into the kernel", 1)]
+    assert found[-1].rest
 
 
 def test_what_left_shows_as_less_and_what_came_has_no_ratio() -> None:

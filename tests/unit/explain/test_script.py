@@ -43,6 +43,23 @@ def test_a_stack_has_the_kernel_a_library_and_the_server() -> None:
     }
 
 
+@pytest.mark.parametrize("server", ["/opt/my (x)/mysqld", "/opt/my (/x)/mysqld (new)"])
+def test_a_servers_path_may_have_parentheses(server: str) -> None:
+    mapped = f"mysqld 0 PERF_RECORD_MMAP2 1/1: [0x55000000(0x1000) @ 0x1000 fe:00 1 0]: r-xp {server}\n"
+    lines = (mapped, "a 1 cpu-clock:\n", f"\t55000004 f ({server})\n", "\t10 read(int) (/opt/my (x)/lib/libc.so.6)\n", "\n")
+    ((stack, _count),) = read(lines, Path(server), TABLE).stacks.items()
+    assert stack == (Frame("", "inner", 0x2004), Frame("libc.so.6", "read(int)", 0))
+
+
+def test_a_file_that_is_not_there_any_more_keeps_its_name() -> None:
+    """A library that was upgraded meanwhile; and a server, which is not the one whose symbols were read."""
+    found = samples(
+        "a 1 cpu-clock:\n", "\t10 memcpy (/lib/libc.so.6 (deleted))\n", f"\t55000004 f ({SERVER} (deleted))\n", "\n"
+    )
+    ((stack, _count),) = found.stacks.items()
+    assert stack == (Frame("libc.so.6", "memcpy", 0), Frame("mysqld", "f", 0))
+
+
 @pytest.mark.parametrize(
     ("ip", "home", "kernel"),
     [

@@ -99,7 +99,18 @@ def test_each_function_has_its_own_instructions_and_the_calls_of_it(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "text", ["", "garbage\n", DUMPED.partition("summary")[0], DUMPED.replace("events: Ir", "events: Dr")], ids=range(4)
+    "text",
+    [
+        "",
+        "garbage\n",
+        DUMPED.partition("summary")[0],
+        DUMPED.replace("events: Ir", "events: Dr"),
+        # Cut short: in the body, before the totals, and within them.
+        DUMPED.partition("cfn=(3)")[0],
+        DUMPED.partition("totals")[0],
+        DUMPED[:-2],
+    ],
+    ids=range(7),
 )
 def test_a_file_that_holds_no_instructions_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(CountFailed, match="does not hold callgrind's counts"):

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 from cards import KIB, calls, card, exchanges, steady, wild
-from explained_example import explanation
+from explained_example import explanation, figure, row
 from rich.console import Console
 
 from upshift.card.model import Card
-from upshift.explain.model import Explanation, Slots, SystemCall
+from upshift.explain.model import Explanation, Slots, SystemCall, Verdict
 from upshift.explain.origin import Origin
 from upshift.instructions.model import MissCount
-from upshift.report.explained import PAGE_FILE, about_pages, about_sources, short, unsure
+from upshift.report import explained
+from upshift.report.explained import PAGE_FILE, about_pages, about_sources, row_interval, short, unsure
 from upshift.report.explained_focus import about, about_side
-from upshift.report.explained_kernel import about_calls, about_kernel, us_a_call, why_kernel
+from upshift.report.explained_kernel import about_calls, about_kernel, ratio_of, us_a_call, why_kernel
 from upshift.report.explanation import EXPLANATION_FILE, publish, render
 from upshift.report.explanation_terminal import show
 
@@ -187,9 +188,65 @@ def test_it_is_said_where_the_sources_differ(tmp_path: Path, before: Origin | No
         assert about_sources(made) in shown
 
 
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "verdict", "shown"),
+    [
+        (0.9866, 0.9755, 0.9979, "less", "0.987 (0.976 to 0.998)"),
+        (0.9866, 0.9655, 0.9979, "less", "0.987 (0.966 to 0.998)"),
+        (0.9866, 0.9655, 1.0019, "not told apart", "0.99 (0.97 to 1.00)"),
+        (1.5, 1.004, None, "more", "1.500 (1.004 to any)"),
+        (0, 0, 0.08, "less", "0 (0 to 0.08)"),
+        (None, 2.0, None, "more", "not sampled before"),
+    ],
+)
+def test_a_row_shows_on_which_side_of_one_its_interval_lies(
+    ratio: float | None, low: float, high: float | None, verdict: Verdict, shown: str
+) -> None:
+    assert row_interval(row("run", 10, 10, ratio=ratio, ci_low=low, ci_high=high, verdict=verdict)) == shown
+
+
+def test_a_change_shows_on_which_side_of_one_its_interval_lies(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    change = made.loads[0].changes[0].model_copy(update={"ratio": 0.9866, "ci_low": 0.9655, "ci_high": 0.9979})
+    assert (explained.ratio(change), explained.interval(change)) == ("0.987", "0.966 to 0.998")
+    load = made.loads[0].model_copy(update={"changes": (change, *made.loads[0].changes[1:])})
+    shown = made.model_copy(update={"loads": (load,)})
+    assert "0.987x under mix" in explained.headline(shown)
+    for page in (text_of(render(shown, tmp_path)), terminal_of(shown)):
+        assert "0.966 to 0.998" in page
+
+
+def test_figures_of_the_kernel_and_of_one_function_show_it_too(tmp_path: Path) -> None:
+    limits = {"ratio": 0.9866, "ci_low": 0.9655, "ci_high": 0.9979}
+    assert ratio_of(figure(1, 1, "less").model_copy(update=limits)) == "0.987 (0.966 to 0.998)"
+    (load,) = explanation(tmp_path).loads
+    assert "a ratio of 0.987 (0.966 to 0.998 with" in about(load.focus[0].model_copy(update=limits), load)
+    open_end = {"ratio": 2.0, "ci_low": 1.002, "ci_high": None}
+    assert "a ratio of 2.000 (1.002 and more with" in about(load.focus[0].model_copy(update=open_end), load)
+
+
+def test_a_rest_of_one_function_stands_among_the_rests(tmp_path: Path) -> None:
+    made = explanation(tmp_path)
+    rest = row("other functions of libraries", 1, 1, functions=1, rest=True, symbol="", home="library")
+    many = [row(f"function{number}", 1000 - number, 0) for number in range(50)]
+    load = made.loads[0].model_copy(update={"rows": (*many, rest)})
+    shown = made.model_copy(update={"loads": (load,)})
+    page, terminal = text_of(render(shown, tmp_path)), " ".join(terminal_of(shown).split())
+    assert "10 further rows, below" in page and "other functions of libraries (1)" in page
+    assert "30 further rows" in terminal and "other functions of libraries" in terminal
+
+
+def test_what_is_not_divided_is_a_count_all_the_same(tmp_path: Path) -> None:
+    instructions, times = (each.model_copy(update={"log_share": None}) for each in explanation(tmp_path).loads[0].changes[1:])
+    assert (explained.interval(instructions), explained.interval(times)) == ("a count", "follows from both")
+
+
 def test_what_is_not_sure_counts_what_has_no_row(tmp_path: Path) -> None:
     (load,) = explanation(tmp_path).loads
     assert unsure(load)[0].startswith("31 functions and ways into the kernel")
+    one = load.model_copy(update={"rows": (*load.rows[:-1], load.rows[-1].model_copy(update={"functions": 1, "rest": True}))})
+    assert unsure(one)[0].startswith("1 function or way into the kernel had too few samples for a row of its own")
+    assert unsure(load.model_copy(update={"rows": load.rows[:-1]}))[0].startswith("Rows have intervals")
     lossy = load.model_copy(update={"before": load.before.model_copy(update={"lost": 7})})
     assert "The kernel dropped 7 samples." in unsure(lossy)
     assert any("stood in its queue, is counted" in each for each in unsure(load))

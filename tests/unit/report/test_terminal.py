@@ -43,6 +43,29 @@ def test_what_is_counted_in_transactions_is_said() -> None:
     assert "For tpcc, commit, committed transactions are counted in place of queries" in joined(shown(in_transactions()))
 
 
+def test_a_loss_is_in_the_unit_of_its_workload() -> None:
+    made = example(loss=True)
+    loss = made.experiment.comparisons[-1].model_copy(update={"metric": "total_cpu_us_per_query"})
+    experiment = made.experiment.model_copy(
+        update={"comparisons": (*made.experiment.comparisons[:-1], loss), "transactions": (loss.workload,)}
+    )
+    said = joined(shown(made.model_copy(update={"experiment": experiment})))
+    assert "oltp_delete: 0.94x the CPU per transaction" in said
+
+
+def test_a_verdict_in_cpu_time_does_not_stand_on_a_ratio_of_one() -> None:
+    made = example()
+    changed = [
+        each.model_copy(update={"ratio": 0.9968, "ci_low": 0.9948, "ci_high": 0.9988, "verdict": "faster"})
+        if each.metric == "total_cpu_us_per_query"
+        else each
+        for each in made.experiment.comparisons
+    ]
+    experiment = made.experiment.model_copy(update={"comparisons": tuple(changed)})
+    said = shown(made.model_copy(update={"experiment": experiment}))
+    assert "0.997" in said and " 1.00 " not in said.partition("stage")[0]
+
+
 def test_stages_and_package_are_named() -> None:
     text = joined(shown(example()))
     assert "plain build 10 min 43 s 20 min 40 s 1.4 GB cached" in text

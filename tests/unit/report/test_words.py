@@ -22,15 +22,50 @@ def test_a_loss_never_says_faster() -> None:
 
 def test_a_loss_in_latency_names_it() -> None:
     each = comparison(metric="latency_ms_p99", ratio=1.2, ci_low=1.1, ci_high=1.3, verdict="slower", connections=1)
-    assert words.loss_sentence(each, "plain", name_arm=False) == (
+    assert words.loss_sentence(each, "plain", name_arm=False, transactions=()) == (
         "oltp_read_write: 1.20x the p99 latency (1.10 to 1.30 at 95 %) at 1 connection"
     )
+
+
+def test_a_loss_in_cpu_time_is_that_of_what_its_workload_counts() -> None:
+    each = comparison(metric="total_cpu_us_per_query", ratio=1.2, ci_low=1.1, ci_high=1.3, verdict="slower", connections=1)
+    for counted, name in (((), "CPU per query"), (("oltp_read_write",), "CPU per transaction")):
+        said = words.loss_sentence(each, "plain", name_arm=False, transactions=counted)
+        assert said == f"oltp_read_write: 1.20x the {name} (1.10 to 1.30 at 95 %) at 1 connection"
 
 
 def test_a_figure_is_named_by_what_its_workload_counts() -> None:
     assert words.metric_name("total_cpu_us_per_query", transactions=False) == "CPU per query"
     assert words.metric_name("total_cpu_us_per_query", transactions=True) == "CPU per transaction"
     assert words.metric_name("qps", transactions=True) == "transactions per second"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (12_345.6, "12,346"),
+        (100, "100"),
+        (99.96, "100"),
+        (15.24, "15.2"),
+        (9.996, "10.0"),
+        (1.5, "1.50"),
+        (0.9996, "1.00"),
+        (0.21, "0.210"),
+        (0.0042, "0.00420"),
+        (0, "0.00"),
+        (-0.0042, "-0.00420"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_figure_has_three_significant_digits(value: float, shown: str) -> None:
+    assert words.figure(value) == shown
+
+
+@pytest.mark.parametrize(("asked", "shown"), [(0.0004, "0.04%"), (0.0225, "2.25%"), (0.01, "1%")])
+def test_the_width_that_was_asked_for_is_told_as_it_was_asked(asked: float, shown: str) -> None:
+    said = words.reached_sentence(Reached(asked=asked, expected=asked, reached=0.00038, first_stage=6, trials=14))
+    assert said.startswith(f"Intervals of {shown} either way were asked for: 6 trials")
+    assert said.endswith("the widest interval of the headline is 0.0380% either way")
 
 
 def test_narrow_intervals_get_a_third_decimal() -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output, toolchain
+from fakes import FakeClock, FakeKind, FakeProcess, FakeProgress, FakeShell, Output, counter_file, toolchain
 
 from upshift.build import bolt
 from upshift.build.model import Build
@@ -119,7 +119,10 @@ class Machine(FakeShell):
         pid = next(self._pids)
         for variable, name in (("LLVM_PROFILE_FILE", "{}"), ("GCOV_PREFIX", "{}/counters/objects/a.gcda")):
             if where := command.env.get(variable):
-                self._write(Path(name.format(where).replace("%p", str(pid))), "counters")
+                file = Path(name.format(where).replace("%p", str(pid)))
+                self._write(file, "counters")
+                if file.suffix == ".gcda":
+                    file.write_bytes(counter_file(7))
         server = "server" in command.argv[0] or "setarch" in command.argv
         if server and self._counts:
             self._write(Path(f"{self._counts}.{pid}.fdata"), BRANCHES)

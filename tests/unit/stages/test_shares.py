@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import FakeKind, FakeProgress, FakeShell, toolchain
+from fakes import FakeKind, FakeProgress, FakeShell, counter_file, toolchain
 
 from upshift.build import bolt
 from upshift.build.model import Build
@@ -112,6 +112,17 @@ def test_a_workload_whose_profile_is_damaged_ends_the_training(
     monkeypatch.setattr(llvm, "merge", lambda *_given: (a, frozenset({b})))
     with pytest.raises(ProfileRefused, match="the training left no whole profile: b"):
         training.train_profile(lab, SOURCE, Recipe(), Instrumented.model_construct(build=PLAIN), WORKLOADS, FILLED, seconds=1)
+
+
+def test_gcc_s_counters_that_were_cut_short_are_told(lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = bench.folder / "raw" / "counters" / "objects"
+    training_leaves(monkeypatch, training, below / "cut.gcda")
+    (below / "whole.gcda").parent.mkdir(parents=True)
+    (below / "whole.gcda").write_bytes(counter_file(7))
+    build = PLAIN.model_copy(update={"toolchain": toolchain("gcc")})
+    instrumented = Instrumented.model_construct(build=build, counters=Path("/counters"), objects=Path("/objects"))
+    made = training.train_profile(lab, SOURCE, Recipe(), instrumented, WORKLOADS, FILLED, seconds=1)
+    assert made.corrupt == 1 and [file.name for file in made.path.iterdir()] == ["whole.gcda"]
 
 
 def test_the_hot_set(lab: Lab, bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
