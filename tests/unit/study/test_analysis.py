@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Count, Instructions
 from upshift.study.analysis import COUNT_LOG_SD, Analysis, Part, analyse, by_instructions, uncounted
+from upshift.study.designs import Factor, make_design
 
 ARMS = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 
@@ -175,3 +176,19 @@ def test_without_two_counts_to_compare_nothing_is_said(lacking: Instructions) ->
     design = two_factors()
     standing = {row: design.name(row) for row in design.rows}
     assert by_instructions(design, standing, lacking, ["reads"]) is None
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_an_idle_factor_is_not_found_by_rounding(count: int) -> None:
+    """Its rows are the same servers, whose logarithms cancel but for their last bits."""
+    design = make_design("full", [Factor(name=name, levels=("off", "on")) for name in "abcd"[:count]])
+    standing = {row: design.name((*row[:-1], 0)) for row in design.rows}
+    arms = {name: 20 * 1.03 ** len(name) for name in standing.values()}
+    found = analyse(design, standing, [part(arms)], LOADS, "total_cpu_us_per_query").effects
+    counts = counted(**{name.replace("+", "_"): 1000 * value for name, value in arms.items()})
+    executed = by_instructions(design, standing, counts, ["reads"])
+    assert executed is not None
+    for effects in (found, executed):
+        idle = effects.factors[-1]
+        assert idle.share and (idle.share.ratio, idle.share.chance, idle.verdict) == (1.0, 1.0, "equivalent")
+        assert not any(design.factors[-1].name in each.second for each in effects.does_not_add_up())
