@@ -121,9 +121,14 @@ def still_needed(each: Comparison) -> str:
     """What would settle an inconclusive comparison; empty for others."""
     if each.verdict != "inconclusive" or each.trials_needed is None:
         return ""
-    if each.trials_needed >= MOST_TRIALS:
+    return settled_by(each.trials_needed)
+
+
+def settled_by(trials: int) -> str:
+    """``a new run of about 14 trials would settle it``"""
+    if trials >= MOST_TRIALS:
         return "more trials than are practical would be needed"
-    return f"a new run of about {count(each.trials_needed, 'trial')} would settle it"
+    return f"a new run of about {count(trials, 'trial')} would settle it"
 
 
 def trials_needed(each: Comparison) -> str:
