@@ -20,6 +20,7 @@ from upshift.plan import refuse_pointless
 from upshift.study.change import Change
 from upshift.study.designs import Factor, make_design
 from upshift.study.file import Study
+from upshift.study.losses import losses
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
 from upshift.study.recommended import write_recommended
@@ -105,14 +106,24 @@ def test_what_does_not_add_up_is_said() -> None:
 
 def test_only_the_confirmed_gain_stands_at_the_top_and_a_loss_before_it() -> None:
     gain = confirmed()
-    losses = [each for each in gain.comparisons if each.verdict == "slower"]
+    worse = [each for each in gain.comparisons if each.verdict == "slower"]
     found = result(
         two_factors(), (part(ADDS_UP),), recommended=("a",), recommended_file="/run/recommended.toml", confirmed=gain
     )
     page = render(found)
     assert page.index("What trials of its own showed") < page.index("What each factor does")
-    assert losses and page.index("What the recommended set makes worse") < page.index("a was not confirmed")
+    assert worse and page.index("What the recommended set makes worse") < page.index("a was not confirmed")
     assert "in trials of its own: " in shown(found)
+
+
+def test_the_losses_of_a_confirmed_set_begin_with_the_greatest() -> None:
+    gain, *others = confirmed().comparisons
+    ratios = {"qps": 0.98, "latency_ms_p99": 1.02, "user_cpu_us_per_query": 1.50, "total_cpu_us_per_query": 1.10}
+    lost = [gain.model_copy(update={"metric": metric, "ratio": ratio, "verdict": "slower"}) for metric, ratio in ratios.items()]
+    trials = confirmed().model_copy(update={"comparisons": (*lost, *(each for each in others if each.verdict != "slower"))})
+    found = losses(result(two_factors(), (part(ADDS_UP),), recommended=("a",), confirmed=trials))
+    said = [each.sentence.partition("x the ")[0].rpartition(" ")[2] for each in found]
+    assert [float(each) for each in said] == pytest.approx([1.50, 1.10, 0.98, 1.02], abs=0.005)
 
 
 def confirmed_as(**verdicts: Verdict) -> Experiment:
