@@ -93,6 +93,14 @@ def together(each: Together) -> str:
     )
 
 
+def levels(result: StudyResult) -> str:
+    """The confidence of the factors' intervals under the loads; earlier versions gave each load its own."""
+    told = [words.percent(each.effects.confidence) for each in result.by_load]
+    if len(set(told)) < 2:
+        return f"intervals of {told[0]}" if told else ""
+    return f"intervals of {', '.join(told[:-1])} and {told[-1]}, in the order of the loads"
+
+
 def judged_by(result: StudyResult) -> str:
     """The figure that the factors are judged by, in words."""
     return words.metric_name(result.metric, transactions={load.workload for load in result.loads} <= set(result.transactions))

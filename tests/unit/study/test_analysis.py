@@ -13,6 +13,7 @@ from upshift.errors import LoadFailed
 from upshift.instructions.model import Count, Instructions
 from upshift.study.analysis import COUNT_LOG_SD, Analysis, Part, analyse, by_instructions, uncounted
 from upshift.study.designs import Factor, make_design
+from upshift.study.intervals import LEVEL
 
 ARMS = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 
@@ -40,6 +41,16 @@ def test_factors_have_their_effects_over_all_loads_but_those_held_out() -> None:
     assert [each.load for each in found.by_load] == list(LOADS)
     assert found.effects.total and found.effects.total.ratio == pytest.approx(1.045, abs=0.003)
     assert found.effects.does_not_add_up() == ()
+
+
+def test_factors_under_all_loads_are_one_family() -> None:
+    """What is coloured under any load is so by chance in 1 study of 100 at most: two factors under three loads are six."""
+    found = analysed(part(dict.fromkeys(ARMS, 20.0)))
+    assert {each.effects.confidence for each in found.by_load} == {1 - LEVEL / 6}
+    real = analysed(part({**ARMS, "b": 20.0, "a+b": 19.0}))
+    assert [each.effects.factors[0].verdict for each in real.by_load] == ["faster"] * 3
+    assert {each.effects.confidence for each in real.by_load} == {1 - LEVEL / 3}
+    assert {each.effects.together_confidence for each in real.by_load} == {1 - LEVEL / 3}
 
 
 def test_groups_are_each_compared_with_their_own_first() -> None:

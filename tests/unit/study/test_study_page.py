@@ -63,6 +63,22 @@ def test_only_what_was_found_has_a_colour() -> None:
     assert render(found).count("color-mix") == verdicts.count("faster")
 
 
+def test_every_table_of_intervals_states_their_level() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    confidences = iter((0.991, 0.992, 0.993))
+    effects = found.effects.model_copy(update={"confidence": next(confidences)})
+    under = next(confidences)
+    by_load = tuple(
+        each.model_copy(update={"effects": each.effects.model_copy(update={"confidence": under})}) for each in found.by_load
+    )
+    known = found.model_copy(update={"effects": effects, "by_load": by_load, "cells_confidence": next(confidences)})
+    page = render(known)
+    for section, level in (("factors", "99.1 %"), ("heat", "99.2 %"), ("rows", "99.3 %")):
+        assert f"ntervals of {level}" in page.partition(f'<section id="{section}">')[2].partition("</section>")[0], section
+    said = shown(known)
+    assert "intervals of 99.1 %" in said and "intervals of 99.3 %" in said
+
+
 def test_one_at_a_time_each_load_has_what_a_factor_does_alone() -> None:
     """All together lack a fifth: a share of it is no factor's own doing."""
     design = make_design("one-at-a-time", two_factors().factors)
