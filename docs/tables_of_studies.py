@@ -54,7 +54,7 @@ def factors(result: dict[str, Any]) -> Iterator[str]:
         verdict = each.verdict if found.metric == "qps" else words.VERDICT_NAMES[each.verdict]
         count = counted.get((each.factor, each.level))
         effect = judged_effect(found.design, count) if count else None
-        said = (wording.change_percent(effect.ratio) if effect else "–",) if counted else ()
+        said = (wording.estimate(effect) if effect else "–",) if counted else ()
         yield table.row(name, *(wording.change(getattr(each, which)) for which in told), verdict, *said)
     if found.effects.total:
         yield table.row("all", *[""] * (len(told) - 1), wording.change(found.effects.total), "", *[""] * len(more))

@@ -81,13 +81,13 @@ def known(low: float, high: float) -> bool:
 
 def ratio(each: Comparison) -> str:
     """Without a unit, such as ``1.34``, with as many decimals as its interval."""
-    return _limit(each.ratio, _decimals(each))
+    return limit(each.ratio, _decimals(each))
 
 
 def interval(each: Comparison, joint: str = " to ") -> str:
     """``1.31 to 1.38``; ``0 to ∞`` where nothing is known."""
     decimals = _decimals(each)
-    return f"{_limit(each.ci_low, decimals)}{joint}{_limit(each.ci_high, decimals)}"
+    return f"{limit(each.ci_low, decimals)}{joint}{limit(each.ci_high, decimals)}"
 
 
 def interval_of(low: float, high: float, joint: str = " to ") -> str:
@@ -273,19 +273,21 @@ def reached_sentence(each: Reached) -> str:
 
 
 def _decimals(each: Comparison) -> int:
-    least = 3 if each.ci_high - each.ci_low < _FINE else 2
-    if each.verdict not in ("faster", "slower"):
+    return decimals(each.ci_low, each.ci_high, told=each.verdict in ("faster", "slower"))
+
+
+def decimals(low: float, high: float, *, told: bool) -> int:
+    """Of an interval of a ratio. One that is ``told`` apart from 1 has as many as show on which side of 1 its limits are."""
+    least = 3 if high - low < _FINE else 2
+    if not told:
         return least
-    # A verdict beside "0.95 to 1.00" would look wrong: show on which side of 1 the limit is.
-    shows = (
-        number
-        for number in range(least, _MOST_DECIMALS)
-        if 1.0 not in (round(each.ci_low, number), round(each.ci_high, number))
-    )
+    # A verdict beside "0.95 to 1.00" would look wrong.
+    shows = (number for number in range(least, _MOST_DECIMALS) if 1.0 not in (round(low, number), round(high, number)))
     return next(shows, _MOST_DECIMALS)
 
 
-def _limit(value: float, decimals: int) -> str:
+def limit(value: float, decimals: int) -> str:
+    """A ratio, or a limit of its interval; ``∞`` where there is none."""
     if value >= UNBOUNDED_HIGH:
         return "∞"
     if value >= _HUGE:

@@ -38,6 +38,11 @@ class Effect(Value):
     chance: float
     """The two-sided p-value of no effect, by itself."""
 
+    @property
+    def told(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        return not self.ci_low <= 1 <= self.ci_high
+
 
 class Spread(Value):
     """How well one contrast is known: the standard error of its logarithm, and the degrees of freedom of that."""

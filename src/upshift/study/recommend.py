@@ -96,7 +96,7 @@ def _beyond(found: Attribution, direction: int) -> float:
 def _all_on(found: Attribution, direction: int) -> float:
     """What the row with all on does beside all off: nothing where it is not told apart from that."""
     total = found.total
-    return direction * math.log(total.ratio) if total and not total.ci_low <= 1 <= total.ci_high else 0.0
+    return direction * math.log(total.ratio) if total and total.told else 0.0
 
 
 def unconfirmed(confirmed: Experiment, metric: Metric) -> str:

@@ -17,9 +17,11 @@ from upshift.measure.variant import find_variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.plan import refuse_pointless
+from upshift.study import wording
 from upshift.study.change import Change
 from upshift.study.designs import Factor, make_design
 from upshift.study.file import Study
+from upshift.study.intervals import Effect
 from upshift.study.losses import losses
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
@@ -100,10 +102,11 @@ def test_one_at_a_time_the_terminal_has_the_instructions_that_a_factor_adds_alon
     assert f"instructions of a query, a on: {change_percent(first.share.ratio)}" not in said
 
 
-def test_a_row_of_steps_is_named_by_what_it_adds() -> None:
+def test_a_row_of_steps_is_named_by_how_far_it_goes() -> None:
+    """It is drawn beside all off: its ratio is not that of the factor that it adds."""
     design = make_design("steps", two_factors().factors)
     page = render(result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),)))
-    assert "Step by step" in page and ">+ b</text>" in page and "<td>a+b</td>" in page
+    assert "Step by step" in page and ">up to b</text>" in page and "<td>a+b</td>" in page
 
 
 def test_shares_of_levels_are_not_said_to_add_up() -> None:
@@ -294,3 +297,55 @@ def test_the_machine_card_is_in_the_page_and_on_the_terminal() -> None:
     assert "What the machine costs a server" in render(found)
     assert "What the machine costs a server" not in render(result(two_factors(), (part(ADDS_UP),)))
     assert len(shown(found)) > len(shown(found.model_copy(update={"card": None})))
+
+
+def effect(low: float, ratio: float, high: float) -> Effect:
+    return Effect(ratio=ratio, ci_low=low, ci_high=high, chance=0.5)
+
+
+@pytest.mark.parametrize(
+    ("known", "percent", "ratios"),
+    [
+        (effect(0.960, 0.969, 0.978), "-3.1 % (-4.0 to -2.2)", "0.969x (0.960 to 0.978)"),
+        (effect(0.98, 1.01, 1.04), "+1.0 % (-2.0 to +4.0)", "1.01x (0.98 to 1.04)"),
+        (effect(0.988, 0.9997, 1.0004), "0.0 % (-1.2 to 0.0)", "1.000x (0.988 to 1.000)"),
+        (effect(0.988, 0.994, 0.9996), "-0.60 % (-1.20 to -0.04)", "0.9940x (0.9880 to 0.9996)"),
+        (effect(0.9, 0.95, 0.9996), "-5.00 % (-10.00 to -0.04)", "0.9500x (0.9000 to 0.9996)"),
+        (effect(1.00001, 1.1, 1.2), "+10.000 % (+0.001 to +20.000)", "1.10000x (1.00001 to 1.20000)"),
+        (effect(1.0, 1.0, 1.0), "0.0 % (0.0 to 0.0)", "1.000x (1.000 to 1.000)"),
+        (effect(0.0, 1.1, 1e9), "+10.0 % (-100.0 to ∞)", "1.10x (0 to ∞)"),
+    ],
+)
+def test_a_limit_is_not_rounded_to_no_effect_where_the_interval_leaves_that_out(
+    known: Effect, percent: str, ratios: str
+) -> None:
+    assert wording.change(known) == percent
+    assert wording.times(known) == ratios
+
+
+def test_the_page_has_as_many_decimals_of_an_estimate_as_of_its_limits() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    first = found.effects.factors[0].model_copy(update={"share": effect(0.988, 0.994, 0.9996)})
+    effects = found.effects.model_copy(update={"factors": (first, *found.effects.factors[1:])})
+    assert "<b>-0.60 %</b><br><small>-1.20 to -0.04</small>" in render(found.model_copy(update={"effects": effects}))
+
+
+def test_one_trial_is_not_said_to_show_that_nothing_helps() -> None:
+    for text in (render(found := result(two_factors(), (part(ADDS_UP, trials=1),), trials=1)), shown(found)):
+        assert "One trial gives no interval, so that nothing is told of any factor" in text and "Nothing helps" not in text
+
+
+def test_where_no_factor_has_a_share_none_is_explained() -> None:
+    """One at a time with several levels there is no row with all on."""
+    design = make_design("one-at-a-time", [Factor(name="pool", levels=("off", "2G", "4G")), *two_factors().factors[:1]])
+    page = render(result(design, (part({"off": 20.0, "pool=2G": 19.0, "pool=4G": 18.0, "a": 19.5}),)))
+    assert "Share:" not in page and "Alone: switched on by itself" in page
+
+
+def test_shares_of_steps_do_not_add_up_to_the_whole_where_some_are_missing() -> None:
+    design = make_design("steps", two_factors().factors)
+    found = result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),))
+    assert "shares add up to it" in render(found)
+    dead = found.effects.factors[0].model_copy(update={"share": None})
+    effects = found.effects.model_copy(update={"factors": (dead, *found.effects.factors[1:])})
+    assert "shares add up" not in render(found.model_copy(update={"effects": effects}))
