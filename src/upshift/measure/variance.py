@@ -54,8 +54,8 @@ def components(values: np.ndarray, sources: tuple[str, ...]) -> tuple[Component,
     )
 
 
-def spread(slices: Iterable[Slice]) -> Mapping[str, float] | None:
-    """How far rounds and server starts of an experiment lie apart, for what to expect of the next one; None where no load has
+def spread(slices: Iterable[Slice]) -> Mapping[str, float]:
+    """How far rounds and server starts of an experiment lie apart, for what to expect of the next one; empty where no load has
     two trials with a round in which both arms ended queries.
 
     Of each load and each arm against the first, ln of their ratio in every round of every trial: ``pair_log_sd`` is the
@@ -76,7 +76,7 @@ def spread(slices: Iterable[Slice]) -> Mapping[str, float] | None:
             within.append(found.get("start", 0.0) if alone else found["block"])
             between.append(0.0 if alone else found.get("start", 0.0))
     if not within:
-        return None
+        return {}
     return {
         "pair_log_sd": round(math.sqrt(np.mean(within)), 4),
         "start_log_sd": round(math.sqrt(np.mean(between)), 4),
