@@ -54,10 +54,11 @@ def factors(result: dict[str, Any]) -> Iterator[str]:
         verdict = each.verdict if found.metric == "qps" else words.VERDICT_NAMES[each.verdict]
         count = counted.get((each.factor, each.level))
         effect = judged_effect(found.design, count) if count else None
-        said = (wording.change_percent(effect.ratio) if effect else "–",) if counted else ()
+        said = (wording.estimate(effect) if effect else "–",) if counted else ()
         yield table.row(name, *(wording.change(getattr(each, which)) for which in told), verdict, *said)
     if found.effects.total:
         yield table.row("all", *[""] * (len(told) - 1), wording.change(found.effects.total), "", *[""] * len(more))
+    yield from _below(f"intervals of {words.percent(found.effects.confidence)}")
 
 
 def rows(result: dict[str, Any]) -> Iterator[str]:
@@ -75,6 +76,7 @@ def rows(result: dict[str, Any]) -> Iterator[str]:
             )
         else:
             yield table.row(each.name, *(wording.change(cell.effect if cell else None) for cell in row_cells(found, each.name)))
+    yield from _below(f"intervals of {words.percent(found.cells_confidence)}")
 
 
 def heat(result: dict[str, Any]) -> Iterator[str]:
@@ -92,6 +94,7 @@ def heat(result: dict[str, Any]) -> Iterator[str]:
             factor.factor if factor.level == "on" else f"{factor.factor}: {factor.level}",
             *(f"**{said}**" if called else said for said, called in cells),
         )
+    yield from _below(wording.levels(found))
 
 
 def together(result: dict[str, Any]) -> Iterator[str]:
@@ -122,11 +125,10 @@ def crossed(result: dict[str, Any]) -> Iterator[str]:
     yield from table.head("trained as", *(f"run on {load}" for load in loads))
     for row, cells in crossed_cells(found).items():
         yield table.row(row, *(each if isinstance(each, str) else wording.change(each.effect) for each in cells))
-    yield ""
     luck = wording.luck_of_training(found)
     figure = words.opened(wording.judged_by(found))
     interval = f"intervals of {words.percent(found.crossed_confidence)}"
-    yield f"{figure} beside the server trained on that workload alone; {interval}.{f' {luck}.' if luck else ''}"
+    yield from _below(f"{figure} beside the server trained on that workload alone; {interval}{f'. {luck}' if luck else ''}")
 
 
 def confirmed(result: dict[str, Any]) -> Iterator[str]:
@@ -265,6 +267,12 @@ def one_more(result: dict[str, Any]) -> Iterator[str]:
     row_s = statistics.fmean(built)
     share = f"{row_s / plain_s:.2f}x the plain build's {table.time(plain_s)}"
     yield f"The build of a row took {table.time(row_s)} of CPU time, {share}."
+
+
+def _below(said: str) -> Iterator[str]:
+    """A sentence below a table."""
+    yield ""
+    yield f"{words.opened(said)}."
 
 
 def _named(found: StudyResult, figure: str) -> str:

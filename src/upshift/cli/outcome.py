@@ -8,6 +8,7 @@ from upshift import console
 from upshift.cli.amounts import MARGIN, MOST_MARGIN
 from upshift.errors import UpshiftError
 from upshift.measure.model import OPTIMISED
+from upshift.measure.statistics import trials_to_place
 from upshift.report import terminal, words
 from upshift.report.result import Result
 from upshift.run.directory import RunDirectory
@@ -41,6 +42,8 @@ def exit_code(result: Result, fail_below: float | None, margin: float = MARGIN) 
         raise UpshiftError(
             "--fail-below has nothing to judge: no training workload gave figures for two servers", "the report's flags say why"
         )
+    reached = result.experiment.reached
+    first_stage = reached.first_stage if reached else None
     short = [each for each in judged if each.ci_low < fail_below * (1 - margin)]
     below = [each for each in short if each.ci_high < fail_below]
     for each in short:
@@ -50,9 +53,8 @@ def exit_code(result: Result, fail_below: float | None, margin: float = MARGIN) 
         else:
             least = math.ceil((1 - each.ci_low / fail_below) * 1000) / 1000
             helps = [f"--margin {least:g} accepts it"] if least <= MOST_MARGIN else []
-            helps += [words.still_needed(each)] if each.trials_needed else []
-            said = f": {', '.join(helps)}" if helps else ""
-            console.say(f"{about} may be below {fail_below:g} ({words.measured(each)}){said}")
+            helps.append(words.settled_by(trials_to_place(each, fail_below * (1 - margin), fail_below, first_stage)))
+            console.say(f"{about} may be below {fail_below:g} ({words.measured(each)}): {', '.join(helps)}")
     if below:
         return SLOWER
     return INCONCLUSIVE if short else 0

@@ -72,7 +72,7 @@ class Samples:
         return tuple(each for each in whole if each.arm in arms and not each.rejected)
 
     def add(self, sample: Slice) -> None:
-        with self.partial.open("a") as out:
+        with self.partial.open("a", encoding="utf-8") as out:
             out.write(sample.model_dump_json() + "\n")
 
     def finish(self) -> None:
@@ -107,8 +107,9 @@ class Samples:
     def _read_partial(self) -> tuple[Slice, ...]:
         if not self.partial.is_file():
             return ()
-        header, *lines = self.partial.read_text().splitlines() or [""]
-        if header != self._header():
+        # Lines of bytes: the last one may end within a character.
+        header, *lines = self.partial.read_bytes().splitlines() or [b""]
+        if header != self._header().encode():
             _move_aside(self.partial, self.parquet.stem, ".jsonl")
             return ()
         found = []

@@ -253,6 +253,28 @@ def trials_needed(logs: Logs, confidence: float, least_log_sd: float = 0.0) -> i
     return bisect_left(range(MOST_TRIALS), True, lo=2, key=decides)
 
 
+def trials_to_place(each: Comparison, passes: float, fails: float, first_stage: int | None = None) -> int:
+    """How many trials a new experiment would need to say with 80 % power that the ratio is ``passes`` or more, or that it is
+    less than ``fails``, were mean and spread as they came out. ``passes`` is at most ``fails``.
+
+    It says so by its lower limit, or its upper one, at the confidence of ``each``, whose spread is that of ``first_stage``
+    trials where there was one. ``FIRST_TRIALS`` when no spread is known, at most ``MOST_TRIALS``.
+    """
+    spread = min(first_stage or each.trials, each.trials)
+    if spread < 2 or each.ci_high >= UNBOUNDED_HIGH or each.ci_low <= UNBOUNDED_LOW:
+        return FIRST_TRIALS
+    half = math.log(each.ci_high / each.ci_low) / 2
+    deviation = max(half / float(stdtrit(spread - 1, (1 + each.confidence) / 2)) * math.sqrt(each.trials), 1e-12)
+    away = max(math.log(each.ratio / passes), math.log(fails / each.ratio))
+
+    def decides(trials: int) -> bool:
+        limit = float(stdtrit(trials - 1, (1 + each.confidence) / 2))
+        # NaN as in trials_needed.
+        return not float(nctdtr(trials - 1, away / (deviation / math.sqrt(trials)), limit)) > 1 - POWER
+
+    return bisect_left(range(MOST_TRIALS), True, lo=2, key=decides) if away > 0 else MOST_TRIALS
+
+
 def _of_first_stage(trials: Iterable[int], first_stage: int | None) -> int | None:
     """How many of these trials belong to the first stage: one may lack the figure."""
     return None if first_stage is None else sum(trial < first_stage for trial in trials)

@@ -55,7 +55,8 @@ def components(values: np.ndarray, sources: tuple[str, ...]) -> tuple[Component,
 
 
 def spread(slices: Iterable[Slice]) -> Mapping[str, float]:
-    """How far rounds and server starts of an experiment lie apart, for what to expect of the next one.
+    """How far rounds and server starts of an experiment lie apart, for what to expect of the next one; empty where no load has
+    two trials with a round in which both arms ended queries.
 
     Of each load and each arm against the first, ln of their ratio in every round of every trial: ``pair_log_sd`` is the
     standard deviation of a round within its trial, ``start_log_sd`` that of a trial's true mean beyond what its rounds explain.
@@ -65,12 +66,17 @@ def spread(slices: Iterable[Slice]) -> Mapping[str, float]:
     for members in _grouped(slices, lambda each: f"{each.workload} {each.connections}"):
         baseline, *others = _grouped(members, lambda each: each.arm)
         for other in others:
-            trials = [_logs(baseline, other, trial) for trial in sorted({each.trial for each in other})]
+            logs = (_logs(baseline, other, trial) for trial in sorted({each.trial for each in other}))
+            trials = [each for each in logs if each]
+            if len(trials) < 2:
+                continue
             fewest = min(map(len, trials))
             found = {each.source: each.log_sd**2 for each in components(np.array([t[:fewest] for t in trials]), SOURCES[2:])}
             alone = "block" not in found
             within.append(found.get("start", 0.0) if alone else found["block"])
             between.append(0.0 if alone else found.get("start", 0.0))
+    if not within:
+        return {}
     return {
         "pair_log_sd": round(math.sqrt(np.mean(within)), 4),
         "start_log_sd": round(math.sqrt(np.mean(between)), 4),

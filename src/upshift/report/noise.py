@@ -46,7 +46,8 @@ def _noise(samples: Path, workloads: Collection[str], slice_s: float, run: str) 
     slices = tuple(_whole(each for each in read_samples(samples) if each.workload in workloads))
     if len({each.arm for each in slices}) < 2 or len({each.trial for each in slices}) < _LEAST_TRIALS:
         return None
-    found = spread(slices)
+    if not (found := spread(slices)):
+        return None
     a_block = found["pair_log_sd"] * in_blocks(slice_s) ** 0.5
     return Noise(start_log_sd=found["start_log_sd"], pair_log_sd=a_block, run=run)
 

@@ -91,15 +91,15 @@ def interval(each: Comparison, joint: str = " to ") -> str:
 
 def ratio_in(value: float, low: float, high: float | None, *, differs: bool) -> str:
     """A ratio with as many decimals as its interval, see ``limits``."""
-    return _limit(value, _decimals(low, high, differs=differs))
+    return limit(value, decimals(low, high, told=differs))
 
 
 def limits(low: float, high: float | None, joint: str = " to ", *, differs: bool) -> str:
     """A ratio's interval: ``1.31 to 1.38``; ``1.31 to any`` without an upper limit. Where both are said to differ, it shows on
     which side of 1 it lies.
     """
-    decimals = _decimals(low, high, differs=differs)
-    return f"{_limit(low, decimals)}{joint}{'any' if high is None else _limit(high, decimals)}"
+    shown = decimals(low, high, told=differs)
+    return f"{limit(low, shown)}{joint}{'any' if high is None else limit(high, shown)}"
 
 
 def ratio_and_limits(value: float, low: float, high: float | None, *, differs: bool) -> str:
@@ -138,9 +138,14 @@ def still_needed(each: Comparison) -> str:
     """What would settle an inconclusive comparison; empty for others."""
     if each.verdict != "inconclusive" or each.trials_needed is None:
         return ""
-    if each.trials_needed >= MOST_TRIALS:
+    return settled_by(each.trials_needed)
+
+
+def settled_by(trials: int) -> str:
+    """``a new run of about 14 trials would settle it``"""
+    if trials >= MOST_TRIALS:
         return "more trials than are practical would be needed"
-    return f"a new run of about {count(each.trials_needed, 'trial')} would settle it"
+    return f"a new run of about {count(trials, 'trial')} would settle it"
 
 
 def trials_needed(each: Comparison) -> str:
@@ -292,17 +297,19 @@ def _differs(each: Comparison) -> bool:
     return each.verdict in ("faster", "slower")
 
 
-def _decimals(low: float, high: float | None, *, differs: bool) -> int:
+def decimals(low: float, high: float | None, *, told: bool) -> int:
+    """Of an interval of a ratio. One that is ``told`` apart from 1 has as many as show on which side of 1 its limits are."""
     known = [low] if high is None else [low, high]
     least = 3 if high is not None and high - low < _FINE else 2
-    if not differs:
+    if not told:
         return least
     # A verdict beside "0.95 to 1.00" would look wrong: show on which side of 1 the limit is.
     shows = (number for number in range(least, _MOST_DECIMALS) if 1.0 not in (round(limit, number) for limit in known))
     return next(shows, _MOST_DECIMALS)
 
 
-def _limit(value: float, decimals: int) -> str:
+def limit(value: float, decimals: int) -> str:
+    """A ratio, or a limit of its interval; ``∞`` where there is none."""
     if value >= UNBOUNDED_HIGH:
         return "∞"
     if value >= _HUGE:

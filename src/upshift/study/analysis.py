@@ -13,7 +13,7 @@ from upshift.instructions.model import Instructions
 from upshift.measure.model import Load, Metric, Slice
 from upshift.measure.statistics import HIGHER_IS_BETTER, LEAST_LOG_SD, trial_values
 from upshift.measure.variance import SOURCES, Component, components
-from upshift.study.attribution import Attribution, Step, attribute, steps
+from upshift.study.attribution import Attribution, Step, attribute, attribute_each, steps
 from upshift.study.cells import beside_off, beside_own
 from upshift.study.crossing import Crossing
 from upshift.study.designs import Design, Row
@@ -88,11 +88,14 @@ def analyse(
         crossed_confidence=crossed_confidence,
         effects=attribute(design, rows, pooled, higher_is_better=higher, servers=servers, least_sd=least_pooled_sd),
         by_load=tuple(
-            LoadEffects(
-                load=load,
-                effects=attribute(design, rows, table, higher_is_better=higher, servers=servers, least_sd=least_sd),
+            LoadEffects(load=load, effects=effects)
+            for load, effects in zip(
+                by_load,
+                attribute_each(
+                    design, rows, tuple(by_load.values()), higher_is_better=higher, servers=servers, least_sd=least_sd
+                ),
+                strict=True,
             )
-            for load, table in by_load.items()
         ),
         steps=steps(design, rows, pooled, servers=servers, least_sd=least_pooled_sd) if design.kind == "grid" else (),
         variance=_variance(parts, base, names, metric),

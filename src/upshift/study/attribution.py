@@ -9,6 +9,7 @@ mixed with each other still give clear shares; pairs that the rows cannot tell a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from upshift.study.contrasts import Contrasts, Weights, contrasts_of, difference
 from upshift.study.designs import Design, Row
 from upshift.study.intervals import LEVEL, Effect, Spread, holm, spreads
 from upshift.values import Value
+
+Known = Mapping[tuple[str, object], Spread]
+"""By what a contrast tells, and of what."""
 
 
 class FactorEffect(Value):
@@ -79,6 +83,24 @@ def _judging(design: Design) -> tuple[str, ...]:
     return ("alone",) if design.kind == "one-at-a-time" else ("share", "alone")
 
 
+class _Family(NamedTuple):
+    """Contrasts that are judged at once: those that Holm's procedure found, and the confidence of all of them."""
+
+    found: frozenset[Spread]
+    confidence: float
+
+    @classmethod
+    def of(cls, members: Sequence[Spread]) -> _Family:
+        numbers, confidence = holm([each.chance for each in members])
+        return cls(frozenset(members[number] for number in numbers), confidence)
+
+    def verdict(self, each: Spread | None, higher_is_better: bool) -> Verdict:
+        """Inconclusive where the rows tell nothing."""
+        if each is None:
+            return "inconclusive"
+        return each.verdict(self.confidence, found=each in self.found, higher_is_better=higher_is_better)
+
+
 def attribute(
     design: Design,
     measured: Sequence[Row],
@@ -96,39 +118,24 @@ def attribute(
     """
     contrasts = contrasts_of(design, tuple(measured))
     known = _estimated(contrasts, values, known_sd, servers, least_sd)
-    levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
-    by = _judging(design)
-    judged = [next((spread for what in by if (spread := known.get((what, each)))), None) for each in levels]
-    found, confidence = holm([each.chance for each in judged if each])
-    calls = iter(number in found for number in range(len(levels)))
-    effects = []
-    for each, spread in zip(levels, judged, strict=True):
-        number, level = each
-        factor = design.factors[number]
-        effects.append(
-            FactorEffect(
-                factor=factor.name,
-                level=factor.levels[level],
-                **{
-                    what: spread_.effect(confidence) if (spread_ := known.get((what, each))) else None
-                    for what in ("alone", "last", "share")
-                },
-                shared_pairs=any(number in _on(row) for pair in contrasts.shared for row in pair),
-                verdict=spread.verdict(confidence, found=next(calls), higher_is_better=higher_is_better)
-                if spread
-                else "inconclusive",
-            )
-        )
-    together, together_confidence = _together(design, contrasts, known, higher_is_better)
-    total = known.get(("total", None))
-    return Attribution(
-        total=total.effect(confidence) if total else None,
-        factors=tuple(effects),
-        together=together,
-        confidence=confidence,
-        together_confidence=together_confidence,
-        without_pairs=contrasts.without_pairs,
-    )
+    return _judged(design, contrasts, [known], higher_is_better)[0]
+
+
+def attribute_each(
+    design: Design,
+    measured: Sequence[Row],
+    tables: Sequence[np.ndarray],
+    *,
+    higher_is_better: bool,
+    servers: np.ndarray | None = None,
+    least_sd: float = 0.0,
+) -> tuple[Attribution, ...]:
+    """The same for each of several tables of values, such as those of the loads. What they tell is one family of Holm's: all
+    factors have one confidence, and all pairs.
+    """
+    contrasts = contrasts_of(design, tuple(measured))
+    known = [_estimated(contrasts, values, None, servers, least_sd) for values in tables]
+    return _judged(design, contrasts, known, higher_is_better)
 
 
 def steps(
@@ -161,7 +168,7 @@ def steps(
 
 def _estimated(
     contrasts: Contrasts, values: np.ndarray, known_sd: float | None, servers: np.ndarray | None, least_sd: float
-) -> dict[tuple[str, object], Spread]:
+) -> Known:
     weights: dict[tuple[str, object], Weights] = {}
     for what in ("share", "together", "alone", "last"):
         weights |= {(what, key): value for key, value in getattr(contrasts, what).items()}
@@ -172,22 +179,53 @@ def _estimated(
     return dict(zip(weights, spreads(values, np.array(list(weights.values())), known_sd, servers, least_sd), strict=True))
 
 
-def _together(
-    design: Design, contrasts: Contrasts, known: Mapping[tuple[str, object], Spread], higher_is_better: bool
-) -> tuple[tuple[Together, ...], float]:
-    pairs = list(contrasts.together)
-    estimates = [known["together", pair] for pair in pairs]
-    found, confidence = holm([each.chance for each in estimates])
+def _judged(design: Design, contrasts: Contrasts, tables: Sequence[Known], higher: bool) -> tuple[Attribution, ...]:
+    """An attribution of each table; what all of them tell of factors is one family, and of pairs another."""
+    levels = [(n, level) for n, factor in enumerate(design.factors) for level in range(1, len(factor.levels))]
+    by = _judging(design)
+    judged = [[next((known[what, each] for what in by if (what, each) in known), None) for each in levels] for known in tables]
+    family = _Family.of([spread for each in judged for spread in each if spread])
+    pairs = _Family.of([known["together", pair] for known in tables for pair in contrasts.together])
     return tuple(
-        Together(
-            first=_names(design, pair[0]),
-            second=_names(design, pair[1]),
-            effect=spread.effect(confidence),
-            shared=pair in contrasts.shared,
-            verdict=spread.verdict(confidence, found=number in found, higher_is_better=higher_is_better),
+        Attribution(
+            total=known["total", None].effect(family.confidence) if ("total", None) in known else None,
+            factors=tuple(
+                _factor(design, contrasts, level, known, family, family.verdict(spread, higher))
+                for level, spread in zip(levels, spreads_, strict=True)
+            ),
+            together=tuple(
+                Together(
+                    first=_names(design, pair[0]),
+                    second=_names(design, pair[1]),
+                    effect=known["together", pair].effect(pairs.confidence),
+                    shared=pair in contrasts.shared,
+                    verdict=pairs.verdict(known["together", pair], higher),
+                )
+                for pair in contrasts.together
+            ),
+            confidence=family.confidence,
+            together_confidence=pairs.confidence,
+            without_pairs=contrasts.without_pairs,
         )
-        for number, (pair, spread) in enumerate(zip(pairs, estimates, strict=True))
-    ), confidence
+        for known, spreads_ in zip(tables, judged, strict=True)
+    )
+
+
+def _factor(
+    design: Design, contrasts: Contrasts, each: tuple[int, int], known: Known, family: _Family, verdict: Verdict
+) -> FactorEffect:
+    number, level = each
+    factor = design.factors[number]
+    return FactorEffect(
+        factor=factor.name,
+        level=factor.levels[level],
+        **{
+            what: known[what, each].effect(family.confidence) if (what, each) in known else None
+            for what in ("alone", "last", "share")
+        },
+        shared_pairs=any(number in _on(row) for pair in contrasts.shared for row in pair),
+        verdict=verdict,
+    )
 
 
 def _on(row: Row) -> set[int]:

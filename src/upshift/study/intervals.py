@@ -38,6 +38,11 @@ class Effect(Value):
     chance: float
     """The two-sided p-value of no effect, by itself."""
 
+    @property
+    def told(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        return not self.ci_low <= 1 <= self.ci_high
+
 
 class Spread(Value):
     """How well one contrast is known: the standard error of its logarithm, and the degrees of freedom of that."""
@@ -87,10 +92,11 @@ def spreads(
     which servers' noise a value has, and how often; None: each row is a server of its own. ``least_sd`` is the least standard
     deviation of a server's noise: what the figure's own steps leave unknown.
     """
-    found = values @ weights.T
-    means, trials = found.mean(axis=0), len(values)
     noise = weights if servers is None else weights @ servers
     sizes = np.sum(noise**2, axis=1)
+    # Rows of the same servers differ by exactly nothing, which rounding must not turn into something.
+    found = np.where(sizes > _DEPENDENT, values @ weights.T, 0.0)
+    means, trials = found.mean(axis=0), len(values)
     if known_sd is not None:
         exact = np.abs(found).max(axis=0) == 0
         errors = np.where(exact, 0.0, known_sd * np.sqrt(sizes / trials))
@@ -109,7 +115,7 @@ def spreads(
     else:
         pulled = (freedom * prior + (trials - 1) * own) / (freedom + trials - 1)
         total = min(freedom + trials - 1, most)
-    # Rows of the same servers differ by nothing. Others that differ by the same steps in all trials are not known exactly.
+    # Rows of other servers that differ by the same steps in all trials are not known exactly.
     errors = np.where(sizes > _DEPENDENT, np.sqrt(np.maximum(pulled, least_sd**2) * sizes / trials), 0.0)
     return [Spread(log=float(mean), error=float(error), freedom=total) for mean, error in zip(means, errors, strict=True)]
 

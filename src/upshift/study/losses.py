@@ -28,11 +28,12 @@ def losses(result: StudyResult) -> list[Loss]:
     found = [Loss(each.load.held_out, wording.crossed(result, each)) for each in worse(result.crossed)]
     if result.confirmed is None:
         return found + [Loss(each.load.held_out, wording.cell(result, each)) for each in worse(result.cells)[:MOST]]
-    comparisons = [each for each in result.confirmed.comparisons if each.verdict == "slower"]
+    slower = [each for each in result.confirmed.comparisons if each.verdict == "slower"]
     baseline = result.confirmed.baseline
     counted = result.confirmed.transactions
     return found + [
-        Loss(each.held_out, words.loss_sentence(each, baseline, name_arm=False, transactions=counted)) for each in comparisons
+        Loss(each.held_out, words.loss_sentence(each, baseline, name_arm=False, transactions=counted))
+        for each in sorted(slower, key=lambda each: -abs(math.log(each.ratio)))
     ]
 
 

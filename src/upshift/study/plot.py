@@ -45,10 +45,10 @@ def rows_plot(result: StudyResult, load: Load) -> Markup:
 
 
 def label(result: StudyResult, row: str) -> str:
-    """A row's name; in a design of steps what it adds to the one before."""
+    """A row's name; in a design of steps how far it goes, as its ratio is that of all steps so far."""
     names = [result.design.name(each) for each in result.design.rows]
     if result.design.kind == "steps":
-        return f"+ {result.design.factors[names.index(row) - 1].name}"
+        return f"up to {result.design.factors[names.index(row) - 1].name}"
     return row
 
 
@@ -92,5 +92,5 @@ def _row(result: StudyResult, cell: Cell, number: int, across: Callable[[float],
         middle,
         _WIDTH_PX - _FIGURE_PX + 12,
         middle + 4,
-        f"{cell.effect.ratio:.2f}x ({wording.times(cell.effect)})",
+        wording.times(cell.effect),
     )

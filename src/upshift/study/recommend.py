@@ -26,17 +26,14 @@ def recommend(design: Design, found: Attribution, *, higher_is_better: bool, wit
 
     Never one of the rows ``without`` figures, such as those whose server died.
 
-    Effects that Holm's procedure did not find count for nothing. Steps lead as far as their sum is best. A design with pairs
-    takes a found pair's into account, also where a factor helps alone and harms beside another. Where factors were measured
-    one at a time, what all together lack counts as soon as two are on, as nobody knows which two lack it; what they have
-    beyond their sum counts when all are on.
+    Effects that Holm's procedure did not find count for nothing. Steps lead as far as their sum is best, and not beyond a row
+    without figures. A design with pairs takes a found pair's into account, also where a factor helps alone and harms beside
+    another. Where factors were measured one at a time, and all together were found to do more or less than their sum, the row
+    with all on counts as it was measured; what they lack counts as soon as two are on, as nobody knows which two lack it.
     """
     direction = 1 if higher_is_better else -1
     if design.kind == "steps":
-        effects = _alone(design, found, direction, frozenset())
-        gains = list(itertools.accumulate(effects.get((number, 1), 0.0) for number in range(len(design.factors))))
-        far = gains.index(max(gains))
-        return design.rows[far + 1] if gains[far] > 0 else None
+        return _steps(design, found, direction)
     pairs = _pairs(design, found, direction)
     alone = _alone(design, found, direction, {level for pair in pairs for level in pair})
     beyond = _beyond(found, direction)
@@ -45,11 +42,21 @@ def recommend(design: Design, found: Attribution, *, higher_is_better: bool, wit
         on = [(number, level) for number, level in enumerate(row) if level]
         gain = math.fsum(alone.get(each, 0.0) for each in on)
         gain += math.fsum(pairs.get(pair, 0.0) for pair in itertools.combinations(on, 2))
-        counts = len(on) == len(row) or (beyond < 0 and len(on) > 1)
-        return gain + beyond * counts, -len(on)
+        if beyond and len(on) == len(row):
+            return _all_on(found, direction), -len(on)
+        return gain + min(beyond, 0.0) * (len(on) > 1), -len(on)
 
     best = max((row for row in _candidates(design, alone, pairs) if row not in without), key=worth, default=None)
     return best if best and worth(best)[0] > 0 else None
+
+
+def _steps(design: Design, found: Attribution, direction: int) -> Row | None:
+    """The number of steps with the best sum. Around a row without figures two steps are not told: nothing leads across."""
+    effects = _alone(design, found, direction, frozenset())
+    told = itertools.takewhile(lambda each: each.share is not None, found.factors)
+    gains = list(itertools.accumulate(effects.get((number, 1), 0.0) for number, _each in enumerate(told)))
+    best = max(gains, default=0.0)
+    return design.rows[gains.index(best) + 1] if best > 0 else None
 
 
 def _alone(design: Design, found: Attribution, direction: int, paired: Set[Chosen]) -> dict[Chosen, float]:
@@ -84,6 +91,12 @@ def _pairs(design: Design, found: Attribution, direction: int) -> Mapping[tuple[
 def _beyond(found: Attribution, direction: int) -> float:
     """What was found of all factors together beyond their sum, where they were measured one at a time."""
     return math.fsum(direction * math.log(each.effect.ratio) for each in found.does_not_add_up() if not each.second)
+
+
+def _all_on(found: Attribution, direction: int) -> float:
+    """What the row with all on does beside all off: nothing where it is not told apart from that."""
+    total = found.total
+    return direction * math.log(total.ratio) if total and total.told else 0.0
 
 
 def unconfirmed(confirmed: Experiment, metric: Metric) -> str:

@@ -104,6 +104,7 @@ class StudyResult(Value):
     effects: Attribution
     """Over all loads that are not held out."""
     by_load: tuple[LoadEffects, ...]
+    """All loads' factors have one confidence."""
     instructions: Instructions | None = None
     """What each measured row's server executes for a query."""
     by_instructions: Attribution | None = None

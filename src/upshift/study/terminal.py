@@ -94,7 +94,8 @@ def _crossed(result: StudyResult) -> Table:
 
 
 def _rows(result: StudyResult) -> Table:
-    table = _by_load(result, "row")
+    level = words.percent(result.cells_confidence)
+    table = _by_load(result, "row", f"each row beside {result.rows[0].name}; intervals of {level}")
     for row in result.rows:
         if row.died:
             table.add_row(row.name, Text(f"left out: {row.died.splitlines()[0]}", style="yellow"))

@@ -13,33 +13,61 @@ from upshift.study.result import Cell, Crossed, StudyResult
 WITHOUT_PAIRS = "rows are missing: shares are fitted as if the factors did nothing together, and pairs of factors are not told"
 
 
+_MOST_DECIMALS = 4
+"""Of a change in per cent."""
+
+
 def change(effect: Effect | None) -> str:
     """``-3.1 % (-4.0 to -2.2)``; a dash where the rows tell nothing."""
-    return f"{change_percent(effect.ratio)} ({limits(effect)})" if effect else "–"
+    return f"{estimate(effect)} ({limits(effect)})" if effect else "–"
 
 
-def change_percent(ratio: float) -> str:
-    """``-3.1 %`` of 0.969."""
-    return f"{100 * (ratio - 1):+.1f} %"
+def estimate(effect: Effect) -> str:
+    """``-3.1 %``, with as many decimals as its interval."""
+    return change_percent(effect.ratio, _decimals(effect))
+
+
+def change_percent(ratio: float, decimals: int = 1) -> str:
+    """``-3.1 %`` of 0.969; ``0.0 %`` has no sign."""
+    return f"{_percent(ratio, decimals)} %"
 
 
 def limits(effect: Effect) -> str:
     """``-4.0 to -2.2``, in per cent."""
-    high = "∞" if effect.ci_high >= UNBOUNDED_HIGH else f"{100 * (effect.ci_high - 1):+.1f}"
-    return f"{100 * (effect.ci_low - 1):+.1f} to {high}"
+    decimals = _decimals(effect)
+    high = "∞" if effect.ci_high >= UNBOUNDED_HIGH else _percent(effect.ci_high, decimals)
+    return f"{_percent(effect.ci_low, decimals)} to {high}"
 
 
 def times(effect: Effect) -> str:
-    """``0.98 to 1.04``, as ratios."""
-    high = "∞" if effect.ci_high >= UNBOUNDED_HIGH else f"{effect.ci_high:.2f}"
-    return f"{effect.ci_low:.2f} to {high}"
+    """``1.01x (0.98 to 1.04)``, as ratios."""
+    decimals = words.decimals(effect.ci_low, effect.ci_high, told=effect.told)
+    ratio, low, high = (words.limit(each, decimals) for each in (effect.ratio, effect.ci_low, effect.ci_high))
+    return f"{ratio}x ({low} to {high})"
+
+
+def _percent(ratio: float, decimals: int) -> str:
+    said = f"{100 * (ratio - 1):+.{decimals}f}"
+    return said if float(said) else said[1:]
+
+
+def _decimals(effect: Effect) -> int:
+    """A limit of an interval that leaves 1 out is not written as 0.0."""
+    if not effect.told:
+        return 1
+    limits = [100 * (each - 1) for each in (effect.ci_low, effect.ci_high)]
+    shows = (number for number in range(1, _MOST_DECIMALS) if 0.0 not in [round(each, number) for each in limits])
+    return next(shows, _MOST_DECIMALS)
 
 
 def verdict(result: StudyResult) -> str:
     """What the study comes to, in one sentence."""
     if not result.recommended:
-        if not any(each.share or each.alone for each in result.effects.factors):
+        told = [effect for each in result.effects.factors if (effect := each.share or each.alone)]
+        if not told:
             return "The rows that have figures do not tell what any factor does"
+        if all(effect.ci_high >= UNBOUNDED_HIGH for effect in told):
+            return "One trial gives no interval, so that nothing is told of any factor"
         if any(each.verdict == "faster" for each in result.effects.factors):
             return "Nothing to recommend: some factors made the figure better, but no set of them beyond what chance does"
         return "Nothing helps: no factor made the figure better beyond what chance does"
@@ -48,6 +76,18 @@ def verdict(result: StudyResult) -> str:
         return f"{names} may help; nothing was confirmed, so there is no gain to publish"
     against = unconfirmed(result.confirmed, result.metric)
     return f"{names} was not confirmed: {against}" if against else f"Recommended: {names}"
+
+
+def share(result: StudyResult) -> str:
+    """What a share is in this study; empty where no factor has one."""
+    shares = [each.share for each in result.effects.factors]
+    if not any(shares):
+        return ""
+    if result.design.kind == "grid" or result.effects.without_pairs:
+        return "Share: fitted over all rows, as if the factors did nothing together."
+    if result.design.kind == "full" and not result.design.two_levels:
+        return "Share: all rows with the level against all with the factor off."
+    return f"Share: its part of the whole{'; shares add up to it, on logarithms' if all(shares) else ''}."
 
 
 def gain_sentences(confirmed: Experiment | None, metric: Metric) -> list[str]:
@@ -85,12 +125,18 @@ def luck_of_training(result: StudyResult) -> str:
 def together(each: Together) -> str:
     """What does not add up, in one sentence."""
     if not each.second:
-        return f"All of {', '.join(each.first)} together give {change_percent(each.effect.ratio)} beyond their sum"
+        return f"All of {', '.join(each.first)} together give {estimate(each.effect)} beyond their sum"
     both = f"{'+'.join(each.first)} with {'+'.join(each.second)}"
     marked = ", an equal part of a figure that several pairs share" if each.shared else ""
-    return (
-        f"{both}: {change_percent(each.effect.ratio)} ({limits(each.effect)}) beyond what each does without the other{marked}"
-    )
+    return f"{both}: {change(each.effect)} beyond what each does without the other{marked}"
+
+
+def levels(result: StudyResult) -> str:
+    """The confidence of the factors' intervals under the loads; earlier versions gave each load its own."""
+    told = [words.percent(each.effects.confidence) for each in result.by_load]
+    if len(set(told)) < 2:
+        return f"intervals of {told[0]}" if told else ""
+    return f"intervals of {', '.join(told[:-1])} and {told[-1]}, in the order of the loads"
 
 
 def judged_by(result: StudyResult) -> str:

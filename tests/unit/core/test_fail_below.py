@@ -98,3 +98,17 @@ def test_fail_below_says_which_margin_would_pass(capsys: pytest.CaptureFixture[s
     assert exit_code(result_of(compared(0.0, 1e9)), 1.0) == 4
     said = capsys.readouterr().err
     assert "w at 8 connections may be below 1" in said and "--margin" not in said
+
+
+def test_fail_below_names_the_trials_that_its_own_limit_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Eleven trials would tell this ratio apart from 1, which is not what was asked."""
+    wide = compared(0.98, 1.52).model_copy(update={"ratio": 1.22, "trials_needed": 11})
+    assert exit_code(result_of(wide), 1.2, 0.02) == 4
+    said = capsys.readouterr().err
+    assert "about 11 trials" not in said and "a new run of about 257 trials would settle it" in said
+    # Told apart from 1 already.
+    assert exit_code(result_of(compared(1.05, 1.3).model_copy(update={"verdict": "faster"})), 1.1) == 4
+    assert "would settle it" in capsys.readouterr().err
+    # A ratio at a limit without a margin stays there, however often it is measured.
+    assert exit_code(result_of(compared(1.0, 1.2).model_copy(update={"ratio": 1.1})), 1.1, 0.0) == 4
+    assert "more trials than are practical" in capsys.readouterr().err

@@ -141,14 +141,15 @@ def test_a_studys_factors_have_their_effects_and_all_of_them_the_total() -> None
     table = lines("factors", study_result())
     assert table[0] == "| factor | CPU a query, alone | CPU a query, last | CPU a query, share | verdict |"
     assert table[2].startswith("| a | -5.0 %") and table[2].endswith("| better |")
-    assert table[-1].startswith("| all |  |  | +4.")
+    assert table[-3].startswith("| all |  |  | +4.") and table[-1] == "Intervals of 99 %."
 
 
 def test_a_studys_rows_have_the_base_s_figures_and_changes_of_them() -> None:
     table = lines("rows", study_result())
     assert table[0] == "| row | reads, 1 connection | reads, 8 connections | writes, 8 connections, held out |"
     assert table[2].startswith("| off | ") and " µs |" in table[2]
-    assert [line.split(" | ")[0] for line in table[3:]] == ["| b", "| a", "| a+b"]
+    assert [line.split(" | ")[0] for line in table[3:-2]] == ["| b", "| a", "| a+b"]
+    assert table[-1] == "Intervals of 99 %."
 
 
 def test_a_row_that_died_or_is_the_same_says_so() -> None:
@@ -173,8 +174,16 @@ def test_a_factor_under_each_load_is_bold_where_something_was_found() -> None:
     assert table[0].startswith(
         "| factor, CPU a query | reads, 1 connection | reads, 8 connections | writes, 8 connections, held out |"
     )
-    assert [line.split(" | ")[0] for line in table[2:]] == ["| a", "| b"]
+    assert [line.split(" | ")[0] for line in table[2:-2]] == ["| a", "| b"]
     assert table[2].count("**-") == 3 and table[3].count("**+") == 3
+    assert table[-1] == "Intervals of 99 %."
+
+
+def test_loads_that_an_earlier_version_judged_apart_have_a_level_each() -> None:
+    found = study_result()
+    for each, confidence in zip(found["by_load"], (0.995, 0.995, 0.99), strict=True):
+        each["effects"]["confidence"] = confidence
+    assert lines("heat", found)[-1] == "Intervals of 99.5 %, 99.5 % and 99 %, in the order of the loads."
 
 
 def test_what_does_not_add_up_says_so_of_each_pair() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from fake_bench import READS, WRITES, World, arm, plan
+from fake_bench import READS, WRITES, World, arm, one_slice, plan
 
 from upshift.errors import LoadFailed, ServerFailed, UsageError
 from upshift.measure.experiment import Progress, run_experiment
 from upshift.measure.kernel import Usage
 from upshift.measure.model import Experiment, Load, Plan
-from upshift.measure.samples import read_samples
+from upshift.measure.samples import Samples, read_samples
 from upshift.measure.trial import SETTLE_S
 from upshift.measure.variant import Variant
 
@@ -181,6 +181,18 @@ def test_a_line_cut_short_by_a_kill_does_not_stop_a_resume(tmp_path: Path) -> No
     again = world()
     run(again, tmp_path)
     assert {trial for _name, trial in again.started} == {1, 2}
+
+
+@pytest.mark.parametrize("name", ["größe", "a\u2028b"])
+def test_whole_trials_are_read_from_a_file_cut_within_a_character(tmp_path: Path, name: str) -> None:
+    samples = Samples(tmp_path / "samples.parquet", "hash")
+    samples.open((), 0)
+    for trial in (0, 1, 2):
+        samples.add(one_slice(trial=trial, arm=name))
+    whole = samples.partial.read_bytes()
+    inside = next(number for number, byte in reversed(list(enumerate(whole))) if byte > 0x7F)
+    samples.partial.write_bytes(whole[:inside])
+    assert [each.trial for each in samples.open([name], 1)] == [0, 1]
 
 
 @pytest.mark.parametrize("left", ["samples.partial.jsonl", "samples.parquet"])

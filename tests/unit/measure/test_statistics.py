@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from upshift.measure.statistics import (
     levels,
     trial_values,
     trials_needed,
+    trials_to_place,
 )
 
 
@@ -184,6 +186,51 @@ def test_trials_needed_know_that_no_difference_is_an_answer_too() -> None:
 
 def test_trials_needed_stop_somewhere() -> None:
     assert trials_needed([2.0, -2.0, 2.0, -2.0001], 0.95) == MOST_TRIALS
+
+
+def compared(logs: list[float]) -> Comparison:
+    return qps(comparisons(trials([math.exp(each) for each in logs], latency_ms_p99=None), "plain"))
+
+
+@pytest.mark.parametrize(
+    ("passes", "fails", "often_enough"),
+    [
+        (1.176, 1.2, lambda low, _high: low >= math.log(1.176)),
+        (1.274, 1.3, lambda _low, high: high < math.log(1.3)),
+        (1.22, 1.27, lambda low, high: low >= math.log(1.22) or high < math.log(1.27)),
+    ],
+)
+def test_trials_to_place_a_ratio_are_for_the_limits_in_question(
+    passes: float, fails: float, often_enough: Callable[[float, float], bool]
+) -> None:
+    """A ratio of 1.22 is soon told apart from 1, and not from 1.2."""
+    chance = np.random.default_rng(1)
+    spread = np.array([-0.2, 0.2, -0.1, 0.1, -0.3, 0.3])
+    found = compared(list(spread + math.log(1.22)))
+    needed = trials_to_place(found, passes, fails)
+    assert trials_needed(list(spread + math.log(1.22)), found.confidence) < needed / 4
+
+    def share(trials: int) -> float:
+        made = chance.normal(math.log(1.22), np.std(spread, ddof=1), (1000, trials))
+        intervals = (geometric_mean(logs, found.confidence) for logs in made)
+        return sum(often_enough(math.log(each.low), math.log(each.high)) for each in intervals) / 1000
+
+    assert 0.76 < share(needed) < 0.84
+    assert share(needed // 2) < 0.65
+
+
+def test_trials_to_place_a_ratio_take_the_spread_of_the_first_stage() -> None:
+    logs = [0.1, 0.0, 0.2, 0.05, 0.15, *[0.1] * 20]
+    found = qps(comparisons(trials([math.exp(each) for each in logs], latency_ms_p99=None), "plain", first_stage=5))
+    alone = compared(logs[:5]).model_copy(update={"confidence": found.confidence})
+    assert alone.ratio == pytest.approx(found.ratio)
+    assert trials_to_place(found, 1.07, 1.08, 5) == trials_to_place(alone, 1.07, 1.08)
+
+
+def test_trials_to_place_a_ratio_where_no_number_is_told() -> None:
+    assert trials_to_place(compared([0.1]), 0.98, 1.0) == FIRST_TRIALS
+    at_the_limit = compared([0.1, -0.1]).model_copy(update={"ratio": 1.0})
+    assert trials_to_place(at_the_limit, 1.0, 1.0) == MOST_TRIALS
 
 
 def test_a_driver_without_latencies_is_not_compared_by_them() -> None:

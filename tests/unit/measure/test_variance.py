@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fake_bench import one_slice
 
-from upshift.measure.variance import SOURCES, components
+from upshift.measure.model import Slice
+from upshift.measure.variance import SOURCES, components, spread
 
 
 def nested(chance: np.random.Generator, shape: tuple[int, ...], sds: tuple[float, ...]) -> np.ndarray:
@@ -34,3 +36,33 @@ def test_a_source_with_one_member_is_left_out_and_no_variance_is_negative() -> N
 
 def test_what_does_not_vary_has_no_share() -> None:
     assert [each.share for each in components(np.zeros((2, 3)), ("layout", "start"))] == [0, 0]
+
+
+def pair(trial: int, number: int, ratio: float, **changes: object) -> list[Slice]:
+    return [
+        one_slice(trial=trial, round=number, arm="plain", queries=1_000_000, **changes),
+        one_slice(trial=trial, round=number, arm="quick", queries=round(1_000_000 * ratio), **changes),
+    ]
+
+
+def in_turns(trial: int, **changes: object) -> list[Slice]:
+    """A trial whose arms never ended a query in the same round: statements longer than a slice."""
+    return [
+        one_slice(trial=trial, round=number, arm=arm, queries=queries, **changes)
+        for number, ended in enumerate(((1, 0), (0, 1)))
+        for arm, queries in zip(("plain", "quick"), ended, strict=True)
+    ]
+
+
+def test_a_trial_without_a_common_round_says_nothing_of_the_spread() -> None:
+    known = [each for trial, ratio in enumerate((1.0, 1.1, 1.3)) for n in (0, 1) for each in pair(trial, n, ratio + 0.05 * n)]
+    expected = spread(known)
+    assert expected["start_log_sd"] > 0.05 and expected["pair_log_sd"] > 0.01
+    assert spread([*known, *in_turns(3)]) == expected
+
+
+def test_a_load_with_fewer_than_two_such_trials_says_nothing() -> None:
+    known = [each for trial, ratio in enumerate((1.0, 1.1, 1.3)) for n in (0, 1) for each in pair(trial, n, ratio + 0.05 * n)]
+    other = [*pair(0, 0, 1.0, workload="slow"), *in_turns(1, workload="slow")]
+    assert spread([*known, *other]) == spread(known)
+    assert spread(other) == {}

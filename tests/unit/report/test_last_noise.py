@@ -89,3 +89,16 @@ def test_a_trial_that_one_server_did_not_end_is_left_out() -> None:
     cut = [each for each in slices(6) if each.trial < 5 or each.arm == "plain"]
     kept(2, "measure", cut)
     assert last_noise({READS.workload}).start_log_sd == before.start_log_sd and before.run == ended
+
+
+def test_a_run_whose_servers_never_ended_a_query_in_the_same_turn_is_passed_over() -> None:
+    """It must not promise an interval of no width."""
+    whole = kept(1, "measure", slices(5))
+    apart = [
+        one_slice(trial=trial, round=number, arm=arm, queries=queries)
+        for trial in range(5)
+        for number, ended in enumerate(((3, 0), (0, 3)))
+        for arm, queries in zip(("plain", "pgo"), ended, strict=True)
+    ]
+    kept(2, "measure", apart)
+    assert last_noise({READS.workload}).run == whole

@@ -12,6 +12,8 @@ from scipy.special import ndtr
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Count, Instructions
 from upshift.study.analysis import COUNT_LOG_SD, Analysis, Part, analyse, by_instructions, uncounted
+from upshift.study.designs import Factor, make_design
+from upshift.study.intervals import LEVEL
 
 ARMS = {"off": 20.0, "a": 19.0, "b": 22.0, "a+b": 20.9}
 
@@ -39,6 +41,16 @@ def test_factors_have_their_effects_over_all_loads_but_those_held_out() -> None:
     assert [each.load for each in found.by_load] == list(LOADS)
     assert found.effects.total and found.effects.total.ratio == pytest.approx(1.045, abs=0.003)
     assert found.effects.does_not_add_up() == ()
+
+
+def test_factors_under_all_loads_are_one_family() -> None:
+    """What is coloured under any load is so by chance in 1 study of 100 at most: two factors under three loads are six."""
+    found = analysed(part(dict.fromkeys(ARMS, 20.0)))
+    assert {each.effects.confidence for each in found.by_load} == {1 - LEVEL / 6}
+    real = analysed(part({**ARMS, "b": 20.0, "a+b": 19.0}))
+    assert [each.effects.factors[0].verdict for each in real.by_load] == ["faster"] * 3
+    assert {each.effects.confidence for each in real.by_load} == {1 - LEVEL / 3}
+    assert {each.effects.together_confidence for each in real.by_load} == {1 - LEVEL / 3}
 
 
 def test_groups_are_each_compared_with_their_own_first() -> None:
@@ -175,3 +187,19 @@ def test_without_two_counts_to_compare_nothing_is_said(lacking: Instructions) ->
     design = two_factors()
     standing = {row: design.name(row) for row in design.rows}
     assert by_instructions(design, standing, lacking, ["reads"]) is None
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_an_idle_factor_is_not_found_by_rounding(count: int) -> None:
+    """Its rows are the same servers, whose logarithms cancel but for their last bits."""
+    design = make_design("full", [Factor(name=name, levels=("off", "on")) for name in "abcd"[:count]])
+    standing = {row: design.name((*row[:-1], 0)) for row in design.rows}
+    arms = {name: 20 * 1.03 ** len(name) for name in standing.values()}
+    found = analyse(design, standing, [part(arms)], LOADS, "total_cpu_us_per_query").effects
+    counts = counted(**{name.replace("+", "_"): 1000 * value for name, value in arms.items()})
+    executed = by_instructions(design, standing, counts, ["reads"])
+    assert executed is not None
+    for effects in (found, executed):
+        idle = effects.factors[-1]
+        assert idle.share and (idle.share.ratio, idle.share.chance, idle.verdict) == (1.0, 1.0, "equivalent")
+        assert not any(design.factors[-1].name in each.second for each in effects.does_not_add_up())

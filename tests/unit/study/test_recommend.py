@@ -45,6 +45,24 @@ def test_steps_are_taken_as_far_as_they_lead_to_the_best() -> None:
     assert recommended([-0.2, 0.05], kind="steps") is None
 
 
+def test_steps_lead_to_no_row_behind_one_that_died() -> None:
+    """A step on both sides of the dead row is not told. Its loss of a quarter must not pass for none."""
+    design = make_design("steps", factors(4))
+    living = [0, 1, 3, 4]
+    values = simulate(np.random.default_rng(1), np.array([0.0, 0.05, -0.30, -0.20]), trials=8, blocks=400)
+    rows = [design.rows[number] for number in living]
+    found = attribute(design, rows, values, higher_is_better=True)
+    assert [each.verdict for each in found.factors] == ["faster", "inconclusive", "inconclusive", "faster"]
+    assert recommend(design, found, higher_is_better=True, without=[design.rows[2]]) == (1, 0, 0, 0)
+
+
+def test_steps_whose_first_row_died_lead_nowhere() -> None:
+    design = make_design("steps", factors(3))
+    values = simulate(np.random.default_rng(1), np.array([0.0, 0.2, 0.4]), trials=8)
+    found = attribute(design, [design.rows[number] for number in (0, 2, 3)], values, higher_is_better=True)
+    assert recommend(design, found, higher_is_better=True, without=[design.rows[1]]) is None
+
+
 @pytest.mark.parametrize("kind", ["auto", "one-at-a-time", "steps"])
 def test_nothing_helps(kind: str) -> None:
     assert recommended([0.0, -0.1, 0.0], kind=kind) is None
@@ -96,6 +114,26 @@ def test_one_at_a_time_recommends_not_all_where_all_together_lose() -> None:
     assert exactly(design, [0, 0.05, 0.06, 0.04, -0.1]) == (0, 1, 0)
     assert exactly(design, [0, 0.05, 0.06, 0.04, 0.14]) == (1, 1, 1), "a small part of the gain is missing"
     assert exactly(design, [0, 0.0, 0.0, 0.0, 0.14]) == (1, 1, 1), "only together, as it was measured"
+
+
+def test_one_at_a_time_the_row_with_all_on_counts_as_it_was_measured() -> None:
+    """One factor helps by 3 %, five cost 1.2 % each, which is too little to be found; all on is 1.5 % better."""
+    design = make_design("one-at-a-time", factors(6))
+    true = np.array([0.0, 0.03, *[-0.012] * 5, 0.015])
+    for seed in range(20):
+        values = true + np.random.default_rng(seed).normal(0, 0.008, (6, len(true)))
+        found = attribute(design, design.rows, values, higher_is_better=True)
+        assert found.total
+        chosen = recommend(design, found, higher_is_better=True)
+        assert chosen != (1,) * 6, seed
+
+
+def test_one_at_a_time_all_on_is_not_taken_where_it_is_not_told_apart_from_off() -> None:
+    """That each alone harms, and all together do not, is no gain."""
+    design = make_design("one-at-a-time", factors(3))
+    true = [0, -0.10, -0.10, -0.10, 0.0005]
+    assert attributed(design, true, 0.001).does_not_add_up()
+    assert exactly(design, true) is None
 
 
 def test_groups_of_a_grid_that_do_not_add_up_name_none_of_their_factors() -> None:

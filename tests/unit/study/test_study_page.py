@@ -17,9 +17,12 @@ from upshift.measure.variant import find_variant
 from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.plan import refuse_pointless
+from upshift.study import wording
 from upshift.study.change import Change
 from upshift.study.designs import Factor, make_design
 from upshift.study.file import Study
+from upshift.study.intervals import Effect
+from upshift.study.losses import losses
 from upshift.study.page import render, write_page
 from upshift.study.plan import Arm
 from upshift.study.recommended import write_recommended
@@ -62,6 +65,22 @@ def test_only_what_was_found_has_a_colour() -> None:
     assert render(found).count("color-mix") == verdicts.count("faster")
 
 
+def test_every_table_of_intervals_states_their_level() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    confidences = iter((0.991, 0.992, 0.993))
+    effects = found.effects.model_copy(update={"confidence": next(confidences)})
+    under = next(confidences)
+    by_load = tuple(
+        each.model_copy(update={"effects": each.effects.model_copy(update={"confidence": under})}) for each in found.by_load
+    )
+    known = found.model_copy(update={"effects": effects, "by_load": by_load, "cells_confidence": next(confidences)})
+    page = render(known)
+    for section, level in (("factors", "99.1 %"), ("heat", "99.2 %"), ("rows", "99.3 %")):
+        assert f"ntervals of {level}" in page.partition(f'<section id="{section}">')[2].partition("</section>")[0], section
+    said = shown(known)
+    assert "intervals of 99.1 %" in said and "intervals of 99.3 %" in said
+
+
 def test_one_at_a_time_each_load_has_what_a_factor_does_alone() -> None:
     """All together lack a fifth: a share of it is no factor's own doing."""
     design = make_design("one-at-a-time", two_factors().factors)
@@ -83,10 +102,11 @@ def test_one_at_a_time_the_terminal_has_the_instructions_that_a_factor_adds_alon
     assert f"instructions of a query, a on: {change_percent(first.share.ratio)}" not in said
 
 
-def test_a_row_of_steps_is_named_by_what_it_adds() -> None:
+def test_a_row_of_steps_is_named_by_how_far_it_goes() -> None:
+    """It is drawn beside all off: its ratio is not that of the factor that it adds."""
     design = make_design("steps", two_factors().factors)
     page = render(result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),)))
-    assert "Step by step" in page and ">+ b</text>" in page and "<td>a+b</td>" in page
+    assert "Step by step" in page and ">up to b</text>" in page and "<td>a+b</td>" in page
 
 
 def test_shares_of_levels_are_not_said_to_add_up() -> None:
@@ -105,14 +125,24 @@ def test_what_does_not_add_up_is_said() -> None:
 
 def test_only_the_confirmed_gain_stands_at_the_top_and_a_loss_before_it() -> None:
     gain = confirmed()
-    losses = [each for each in gain.comparisons if each.verdict == "slower"]
+    worse = [each for each in gain.comparisons if each.verdict == "slower"]
     found = result(
         two_factors(), (part(ADDS_UP),), recommended=("a",), recommended_file="/run/recommended.toml", confirmed=gain
     )
     page = render(found)
     assert page.index("What trials of its own showed") < page.index("What each factor does")
-    assert losses and page.index("What the recommended set makes worse") < page.index("a was not confirmed")
+    assert worse and page.index("What the recommended set makes worse") < page.index("a was not confirmed")
     assert "in trials of its own: " in shown(found)
+
+
+def test_the_losses_of_a_confirmed_set_begin_with_the_greatest() -> None:
+    gain, *others = confirmed().comparisons
+    ratios = {"qps": 0.98, "latency_ms_p99": 1.02, "user_cpu_us_per_query": 1.50, "total_cpu_us_per_query": 1.10}
+    lost = [gain.model_copy(update={"metric": metric, "ratio": ratio, "verdict": "slower"}) for metric, ratio in ratios.items()]
+    trials = confirmed().model_copy(update={"comparisons": (*lost, *(each for each in others if each.verdict != "slower"))})
+    found = losses(result(two_factors(), (part(ADDS_UP),), recommended=("a",), confirmed=trials))
+    said = [each.sentence.partition("x the ")[0].rpartition(" ")[2] for each in found]
+    assert [float(each) for each in said] == pytest.approx([1.50, 1.10, 0.98, 1.02], abs=0.005)
 
 
 def confirmed_as(**verdicts: Verdict) -> Experiment:
@@ -267,3 +297,55 @@ def test_the_machine_card_is_in_the_page_and_on_the_terminal() -> None:
     assert "What the machine costs a server" in render(found)
     assert "What the machine costs a server" not in render(result(two_factors(), (part(ADDS_UP),)))
     assert len(shown(found)) > len(shown(found.model_copy(update={"card": None})))
+
+
+def effect(low: float, ratio: float, high: float) -> Effect:
+    return Effect(ratio=ratio, ci_low=low, ci_high=high, chance=0.5)
+
+
+@pytest.mark.parametrize(
+    ("known", "percent", "ratios"),
+    [
+        (effect(0.960, 0.969, 0.978), "-3.1 % (-4.0 to -2.2)", "0.969x (0.960 to 0.978)"),
+        (effect(0.98, 1.01, 1.04), "+1.0 % (-2.0 to +4.0)", "1.01x (0.98 to 1.04)"),
+        (effect(0.988, 0.9997, 1.0004), "0.0 % (-1.2 to 0.0)", "1.000x (0.988 to 1.000)"),
+        (effect(0.988, 0.994, 0.9996), "-0.60 % (-1.20 to -0.04)", "0.9940x (0.9880 to 0.9996)"),
+        (effect(0.9, 0.95, 0.9996), "-5.00 % (-10.00 to -0.04)", "0.9500x (0.9000 to 0.9996)"),
+        (effect(1.00001, 1.1, 1.2), "+10.000 % (+0.001 to +20.000)", "1.10000x (1.00001 to 1.20000)"),
+        (effect(1.0, 1.0, 1.0), "0.0 % (0.0 to 0.0)", "1.000x (1.000 to 1.000)"),
+        (effect(0.0, 1.1, 1e9), "+10.0 % (-100.0 to ∞)", "1.10x (0 to ∞)"),
+    ],
+)
+def test_a_limit_is_not_rounded_to_no_effect_where_the_interval_leaves_that_out(
+    known: Effect, percent: str, ratios: str
+) -> None:
+    assert wording.change(known) == percent
+    assert wording.times(known) == ratios
+
+
+def test_the_page_has_as_many_decimals_of_an_estimate_as_of_its_limits() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    first = found.effects.factors[0].model_copy(update={"share": effect(0.988, 0.994, 0.9996)})
+    effects = found.effects.model_copy(update={"factors": (first, *found.effects.factors[1:])})
+    assert "<b>-0.60 %</b><br><small>-1.20 to -0.04</small>" in render(found.model_copy(update={"effects": effects}))
+
+
+def test_one_trial_is_not_said_to_show_that_nothing_helps() -> None:
+    for text in (render(found := result(two_factors(), (part(ADDS_UP, trials=1),), trials=1)), shown(found)):
+        assert "One trial gives no interval, so that nothing is told of any factor" in text and "Nothing helps" not in text
+
+
+def test_where_no_factor_has_a_share_none_is_explained() -> None:
+    """One at a time with several levels there is no row with all on."""
+    design = make_design("one-at-a-time", [Factor(name="pool", levels=("off", "2G", "4G")), *two_factors().factors[:1]])
+    page = render(result(design, (part({"off": 20.0, "pool=2G": 19.0, "pool=4G": 18.0, "a": 19.5}),)))
+    assert "Share:" not in page and "Alone: switched on by itself" in page
+
+
+def test_shares_of_steps_do_not_add_up_to_the_whole_where_some_are_missing() -> None:
+    design = make_design("steps", two_factors().factors)
+    found = result(design, (part({"off": 20.0, "a": 19.0, "a+b": 20.9}),))
+    assert "shares add up to it" in render(found)
+    dead = found.effects.factors[0].model_copy(update={"share": None})
+    effects = found.effects.model_copy(update={"factors": (dead, *found.effects.factors[1:])})
+    assert "shares add up" not in render(found.model_copy(update={"effects": effects}))
