@@ -269,6 +269,11 @@ def conditions(result: dict[str, Any]) -> Iterator[str]:
     yield f"- data {pool}; what the report flags: {', '.join(flags) or 'nothing'}"
 
 
+def conditions_in_brief(result: dict[str, Any]) -> Iterator[str]:
+    """The same in one line."""
+    yield "Conditions: " + "; ".join(each.removeprefix("- ") for each in conditions(result)) + "."
+
+
 KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     kind.__name__: kind
     for kind in (
@@ -284,6 +289,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
             executed,
             tests,
             conditions,
+            conditions_in_brief,
             builds,
             clients,
             proxied,

@@ -52,7 +52,7 @@ class Recipe(Value):
     lto: Literal["none", "thin", "full"] = "none"
     profile: ProfileKind = "none"
     training: Literal["workload", "mtr"] = "workload"
-    """What trains the profile: the run's workloads, or MySQL's own test suites as its run-profile-suite does."""
+    """What trains the profile: the run's workloads, or MySQL's own tests, which ``training_tests`` names."""
     training_tests: str = "profile"
     """What MTR runs when it trains: ``profile`` (its suites main and innodb), ``short``, or tests separated by commas."""
     post_link: Literal["none", "bolt"] = "none"

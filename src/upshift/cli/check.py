@@ -61,14 +61,19 @@ def check(
     trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm of --prove.")] = 6,
     slice_seconds: Annotated[
         float | None,
-        typer.Option(min=0.02, help="Seconds that are measured in a turn of --prove; default: 0.4, with --until 0.1."),
+        typer.Option(
+            min=0.02,
+            help="Seconds that are measured in a turn of --prove; "
+            "default: 0.4, or 0.1 where --until chooses more than two turns.",
+        ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials to --prove until its intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+        str | None,
+        typer.Option(metavar="TIME", help="Limit the trials that --until adds to about this time in all: 90s, 10m, 2h."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what --prove would measure, and exit.")] = False,
     json: Annotated[

@@ -68,13 +68,16 @@ def optimize(
     rounds: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Turns of each server under each load, in a server start; default: 2, with --until as narrows it most."
+            min=1,
+            help="Turns of each server under each load, in a server start; "
+            "default: 2, with --until, the number that gives the narrowest interval.",
         ),
     ] = None,
     slice_seconds: Annotated[
         float | None,
         typer.Option(
-            min=0.02, help="Seconds that are measured in a turn; default: 0.4, with --until and without --rounds 0.1."
+            min=0.02,
+            help="Seconds that are measured in a turn; default: 0.4, or 0.1 where --until chooses more than two turns.",
         ),
     ] = None,
     lead_seconds: Annotated[
@@ -86,7 +89,8 @@ def optimize(
         typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+        str | None,
+        typer.Option(metavar="TIME", help="Limit the trials that --until adds to about this time in all: 90s, 10m, 2h."),
     ] = None,
     duet: Annotated[
         bool,

@@ -100,7 +100,9 @@ def prove(
     slice_seconds: Annotated[
         float | None,
         typer.Option(
-            min=0.02, help="Seconds that are measured in a turn; default: 0.4, with --until 0.1 where the trace only reads."
+            min=0.02,
+            help="Seconds that are measured in a turn; "
+            "default: 0.4, or 0.1 where --until chooses more than two turns, for a trace that only reads.",
         ),
     ] = None,
     until: Annotated[
@@ -108,7 +110,8 @@ def prove(
         typer.Option(metavar="PERCENT", help="Add trials until the intervals have this half-width, such as 1%."),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Measure about this long at most for --until: 90s, 10m, 2h.")
+        str | None,
+        typer.Option(metavar="TIME", help="Limit the trials that --until adds to about this time in all: 90s, 10m, 2h."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict and what was measured as JSON to stdout.")] = False,

@@ -58,7 +58,8 @@ def test_the_readme_s_figures_are_drawn_the_worst_ones_too() -> None:
     drawn = tables().MARKED
     typed = [line for line in drawn.sub("", text).splitlines() if line.startswith("|") and re.search(r"\d\.\d", line)]
     assert typed == []
-    assert [found[2] for found in drawn.finditer(text)] == ["wall", "overview", "worst", "conditions", "overview_baseline"]
+    kinds = ["wall", "overview", "worst", "conditions", "overview_baseline", "conditions_in_brief"]
+    assert [found[2] for found in drawn.finditer(text)] == kinds
     # The worst held-out workload and the conditions are those of the figures that stand first.
     assert len({found[3] for found in drawn.finditer(text) if found[2] in ("overview", "worst", "conditions")}) == 1
     assert len(text.splitlines()) <= 120

@@ -106,7 +106,11 @@ THRESHOLDS: Mapping[str, Threshold] = {
     "P6.times": _at(3, "rows examined, of the other server's", "servers count a join's rows in ways that differ by less"),
     "P6.rows": _at(1000, "rows examined by the plan that examines more", "fewer are read within a round trip"),
     "P7.rows": _at(100, "rows that the lost bound would have left out", "fewer cost no more than the bound"),
-    "P8.times": _at(10, "rows estimated, of those read, or the other way round", "a join of two such errors is a hundred off"),
+    "P8.times": _at(
+        10,
+        "rows estimated, of those read, or the other way round",
+        "in a join, two such errors multiply to a factor of a hundred",
+    ),
     "P8.rows": _at(1000, "rows read or estimated, the larger of both", "a wrong estimate of few rows changes no plan"),
     "P9.share": _at(0.2, "planning, of the statement's time", "most plans are a few percent of what they plan"),
     "P9.planning_us": _at(
