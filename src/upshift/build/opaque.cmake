@@ -1,8 +1,8 @@
-# Included by each project() of a server's CMake files, through CMAKE_PROJECT_INCLUDE: the sources in UPSHIFT_OPAQUE, paths below
+# Included by each project() of a server's CMake files, through CMAKE_PROJECT_INCLUDE: the sources in OPAQUE_SOURCES, paths below
 # the source folder, are compiled without link-time optimisation. Put off until the top folder is done, because CMake takes a
 # property for a folder only once it has read that folder.
 if(CMAKE_CURRENT_SOURCE_DIR STREQUAL CMAKE_SOURCE_DIR)
-  foreach(source IN LISTS UPSHIFT_OPAQUE)
+  foreach(source IN LISTS OPAQUE_SOURCES)
     get_filename_component(folder "${CMAKE_SOURCE_DIR}/${source}" DIRECTORY)
     while(NOT EXISTS "${folder}/CMakeLists.txt")
       get_filename_component(folder "${folder}" DIRECTORY)

@@ -115,7 +115,7 @@ def _opaque(kind: SourceKind, recipe: Recipe, tree: Path) -> dict[str, str]:
     optimised = recipe.lto != "none" or any(flag.startswith("-flto") for flag in recipe.flags)
     if not (optimised and kind.opaque):
         return {}
-    return {"CMAKE_PROJECT_INCLUDE": str(tree.parent / _OPAQUE.name), "UPSHIFT_OPAQUE": ";".join(kind.opaque)}
+    return {"CMAKE_PROJECT_INCLUDE": str(tree.parent / _OPAQUE.name), "OPAQUE_SOURCES": ";".join(kind.opaque)}
 
 
 def launcher_command(

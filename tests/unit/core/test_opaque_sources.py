@@ -80,7 +80,7 @@ def test_a_build_without_link_time_optimisation_needs_none_of_it() -> None:
 
     assert "OPAQUE" not in configured(Recipe(name="plain"))
     late = configured(Recipe(name="late", lto="thin"))
-    assert "-DUPSHIFT_OPAQUE=sql/check_stack.cc" in late and "-DCMAKE_PROJECT_INCLUDE=/stage/opaque.cmake" in late
+    assert "-DOPAQUE_SOURCES=sql/check_stack.cc" in late and "-DCMAKE_PROJECT_INCLUDE=/stage/opaque.cmake" in late
 
 
 MYSQL = Source(kind="mysql", version="9.7.4", origin="tests", sha256="0", verified="none", path=Path("/mysql"))
