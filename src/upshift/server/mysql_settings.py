@@ -19,11 +19,14 @@ SETTINGS: Mapping[str, str] = {
     "thread_stack": "2M",
 }
 
-# Of MySQL 9.7. The size follows the CPUs. The other algorithm turns direct processing off (plugin/thread_pool/src).
+# Of MySQL 9.7, from its source in plugin/thread_pool/src. The size follows the CPUs.
 THREAD_POOL: Mapping[str, str] = {
     "plugin_load_add": "thread_pool.so",
+    # The other algorithm turns direct processing off.
     "thread_pool_algorithm": "0",
     "thread_pool_query_threads_per_group": "1",
+    # With a limit, a worker waits for the client of an open transaction, and threads change places several times a statement.
+    "thread_pool_max_transactions_limit": "0",
 }
 
 # InnoDB's are read from the data folder's first day on; lower_case_table_names is compared with the data dictionary's.

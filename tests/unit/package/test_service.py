@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from upshift.errors import UsageError, VerifyFailed
 from upshift.options import Options
 from upshift.package import service
 from upshift.package.service import Part, drop_in, refuse_parts
+from upshift.paths import CHECKOUT
 from upshift.server.mysql import KIND
 from upshift.values import checked
 
@@ -51,6 +53,11 @@ def test_a_drop_in_has_what_was_asked_for(parts: tuple[Part, ...], lines: str) -
 def test_the_thread_pool_is_options_of_the_server() -> None:
     assert "bin/server --pool-size=2\n" in drop_in(FakeKind(), ("thread-pool",), OPT)
     assert "bin/mysqld --plugin-load-add=thread_pool.so " in drop_in(KIND, ("thread-pool",), OPT)
+
+
+def test_the_shipped_study_measures_the_thread_pool_that_a_package_gets() -> None:
+    study = tomllib.loads((CHECKOUT / "studies" / "service.toml").read_text())
+    assert study["factors"]["thread-pool"]["on"]["settings"] == KIND.thread_pool
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from upshift.check.model import Facts, Found
 from upshift.check.rule import Rule
 from upshift.check.rules.buffers import connections_that_fit
 from upshift.check.rules.words import listed, share
+from upshift.server.mysql_settings import THREAD_POOL
 
 _NEAR = 0.85
 _THREADS_A_CPU = 4
@@ -66,7 +67,7 @@ def _thread_pool(facts: Facts) -> Found | None:
     if not host.thread_pool:
         return None
     told += f" thread_pool.so lies in {facts.text('plugin_dir')}."
-    return Found(evidence=told, settings={"plugin_load_add": "thread_pool.so"})
+    return Found(evidence=told, settings=THREAD_POOL)
 
 
 def _thread_concurrency(facts: Facts) -> Found | None:
