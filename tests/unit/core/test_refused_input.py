@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import FakeShell
 
 from upshift.cli import app as cli_app
 from upshift.cli.amounts import parse_patches, parse_time, parse_until
+from upshift.cli.clean import parse_age
 from upshift.cli.optimize import parse_connections
+from upshift.door import versions_of
 from upshift.errors import UpshiftError, UsageError
 from upshift.measure.samples import read_samples
 from upshift.paths import CHECKOUT
 from upshift.prove.allowed import differing_tests
 from upshift.run.directory import Manifest, RunDirectory
+from upshift.server.kind import Program
 from upshift.server.mysql import KIND
 from upshift.study.file import find_study
 
@@ -235,6 +239,12 @@ def test_samples_that_are_damaged_are_told(tmp_path: Path) -> None:
     assert caught.value.hint and "\n" not in caught.value.message
 
 
+def test_a_server_that_is_gone_is_told(tmp_path: Path) -> None:
+    gone = Program(kind="mysql", binary=tmp_path / "mysqld")
+    with pytest.raises(UsageError, match=r"row: .*mysqld cannot be read: No such file"):
+        versions_of(FakeShell(), lambda _program: KIND, {"row": gone})
+
+
 def test_a_source_whose_version_is_no_text_is_none(tmp_path: Path) -> None:
     (tmp_path / "sql").mkdir()
     (tmp_path / "sql" / "mysqld.cc").touch()
@@ -322,4 +332,6 @@ def test_counts_are_written_with_the_ten_digits(text: str) -> None:
         parse_time(f"{text}m" if text != "100001" else "100001h")
     with pytest.raises(UsageError, match="--until"):
         parse_until(f"{text}%")
+    with pytest.raises(UsageError, match="--older-than"):
+        parse_age("٣d")
     assert parse_connections("1, 8") == (1, 8)
