@@ -22,9 +22,11 @@ _PLAIN_EVERY_S = 30.0
 out = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
-
 _quiet = False
-_WIDEST = 100
+_WIDEST, _NARROWEST, _USUAL = 100, 24, 80
+"""In columns. COLUMNS may say anything; 0 says that nobody knows."""
+for _each in (out, err):
+    _each.width = max(_each.width or _USUAL, _NARROWEST)
 
 
 def quiet(wanted: bool) -> None:
@@ -54,8 +56,11 @@ def result_json(text: str) -> None:
 def entry(heading: str, *paragraphs: str) -> None:
     """An entry of a list, on stdout: a heading, and below it indented text that is wrapped to the terminal's width."""
     out.print(heading)
+    width = min(max(out.width or _USUAL, _NARROWEST), _WIDEST) - 4
     for each in paragraphs:
-        out.print(textwrap.indent(textwrap.fill(each, min(out.width, _WIDEST) - 4), "    "))
+        # Paths and options stay whole, so that they can be pasted.
+        filled = textwrap.fill(each, width, break_long_words=False, break_on_hyphens=False)
+        out.print(textwrap.indent(filled, "    "))
 
 
 def error(message: str, hint: str) -> None:

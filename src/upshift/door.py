@@ -47,12 +47,16 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
 
 def _refuse_script(name: str, server: Path) -> None:
     """What is kept of a server is kept by its contents, and a script's do not say which server it starts."""
-    with server.open("rb") as file:
-        if file.read(len(_ELF)) != _ELF:
-            raise UsageError(
-                f"{name}: {server} is no ELF executable: a script does not say which server it starts",
-                "name the server itself; what a script sets goes into a variant's `environment` and `under`",
-            )
+    try:
+        with server.open("rb") as file:
+            begin = file.read(len(_ELF))
+    except OSError as error:
+        raise UsageError(f"{name}: {server} cannot be read: {error.strerror}", "name the server's binary, mysqld") from error
+    if begin != _ELF:
+        raise UsageError(
+            f"{name}: {server} is no ELF executable: a script does not say which server it starts",
+            "name the server itself; what a script sets goes into a variant's `environment` and `under`",
+        )
 
 
 def refuse_confined(name: str, server: Path, root: Path = Path("/")) -> None:
@@ -98,13 +102,15 @@ def data_format(kind: ServerKind, version: str, variant: Variant) -> tuple[str, 
     return (kind.name, version, *(f"{name}={value}" for name, value in lasting_settings(kind, variant).items()))
 
 
-def refuse_source(kind: SourceKind, source: str | None) -> None:
-    """Raises SourceError when there is no such source, or a folder that is not one of the kind's."""
+def refuse_source(
+    kind: SourceKind, source: str | None, hint: str = "give --source a directory or a tarball, or leave it out"
+) -> None:
+    """Raises SourceError when there is no such source, with the ``hint`` for it, or a folder that is not one of the kind's."""
     if source in (None, "apt"):
         return
     path = Path(source)
     if not path.exists():
-        raise SourceError(f"there is no source at {path}", "give --source a directory or a tarball, or leave it out")
+        raise SourceError(f"there is no source at {path}", hint)
     if path.is_dir() and kind.recognise(path) is None:
         raise SourceError(f"{path} is not a {kind.name} source tree", "name the folder that holds the server's CMakeLists.txt")
 

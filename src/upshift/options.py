@@ -33,6 +33,14 @@ def _absolute(path: str | None) -> str | None:
         return str(Path(path).expanduser().resolve())
 
 
+def _resolved(path: Path | None) -> Path | None:
+    """The same for a path that may be left out."""
+    if path is None:
+        return None
+    with paths_of(str(path)):
+        return path.resolve()
+
+
 def _absolute_file(name: str | None) -> str | None:
     """A file of the user's own, told by its .toml from the name of one that is shipped."""
     return _absolute(name) if name and name.endswith(".toml") else name
@@ -76,10 +84,10 @@ class Options(Value):
     """Empty: those of the recipe."""
     workloads: tuple[Named, ...] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
     held_out: tuple[Named, ...] = ("oltp_write_only", "select_random_ranges")
-    baseline: Annotated[Path | None, AfterValidator(lambda path: path and path.resolve())] = None
+    baseline: Annotated[Path | None, AfterValidator(_resolved)] = None
     server: str | None = None
     """Of the server to check first; None: what ``defaults_file`` says."""
-    defaults_file: Annotated[Path | None, AfterValidator(lambda path: path and path.resolve())] = None
+    defaults_file: Annotated[Path | None, AfterValidator(_resolved)] = None
     verify: str = "short"
     connections: tuple[int, ...] = (1, 8)
     trials: int = 6

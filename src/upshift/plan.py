@@ -32,6 +32,7 @@ from upshift.native.programs import build_huge_text, build_programs, huge_text_i
 from upshift.options import Options
 from upshift.package.service import refuse_parts
 from upshift.patches.choose import patches_of, refuse_switches
+from upshift.patches.model import Patch
 from upshift.patches.tree import refuse_unfit
 from upshift.paths import cache_dir
 from upshift.resolve import arms_of, measuring_plan, plain_of, recipe_of
@@ -73,26 +74,8 @@ def prepare(
     shell = SystemShell()
     try:
         recipe = recipe or recipe_of(options)
-        train_on, hold_out = _workloads(options, (default_kind(),))
-        _refuse_weights(recipe, train_on)
+        train_on, hold_out, patches = _judged(shell, options, recipe)
         kind = default_kind()
-        refuse_environment(kind, os.environ)
-        refuse_server_environment(os.environ)
-        refuse_source(kind, options.source)
-        refuse_cache_within(options.source)
-        refuse_parts(kind, options.service)
-        _refuse_spaces(kind)
-        tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
-        patches = patches_of(kind, recipe)
-        if patches and tree:  # Others are judged as soon as they are unpacked.
-            refuse_unfit(shell, patches, tree, kind.recognise(tree) or "")
-        refuse_unknown_tests(kind, "--verify", options.verify, tree)
-        if recipe.training == "mtr":
-            refuse_unknown_tests(kind, "training_tests", recipe.training_tests, tree)
-        if (server := options.baseline) is not None:
-            if not (server.is_file() and os.access(server, os.X_OK)):
-                raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
-            versions_of(shell, lambda _program: kind, {"--baseline": Program(kind=kind.name, binary=server)})
         _refuse_limits()
         needs.require_disk(disk_bytes + headers_bytes(recipe), kept)
         needs.require_memory(needs.NEEDED_MEMORY_BYTES)
@@ -120,6 +103,70 @@ def prepare(
         shell.close()
 
 
+def refuse_building(options: Options) -> None:
+    """What `prepare` refuses for the words of a command and what they name: all that needs no package and no tool.
+
+    Raises what that raises.
+    """
+    shell = SystemShell()
+    try:
+        _judged(shell, options, recipe_of(options))
+    finally:
+        shell.close()
+
+
+def refuse_measuring(options: Options, variants: tuple[Variant, ...], others: Sequence[Surroundings] = ()) -> None:
+    """The same of `prepare_measuring`."""
+    shell = SystemShell()
+    try:
+        _judged_measuring(shell, options, variants, others)
+    finally:
+        shell.close()
+
+
+def _judged(
+    shell: Shell, options: Options, recipe: Recipe
+) -> tuple[tuple[Workload, ...], tuple[Workload, ...], tuple[Patch, ...]]:
+    """The workloads to train on and to hold out, and the patches. Raises for what building by these options cannot be."""
+    kind = default_kind()
+    train_on, hold_out = _workloads(options, (kind,))
+    _refuse_weights(recipe, train_on)
+    refuse_environment(kind, os.environ)
+    refuse_server_environment(os.environ)
+    refuse_source(kind, options.source)
+    refuse_cache_within(options.source)
+    refuse_parts(kind, options.service)
+    _refuse_spaces(kind)
+    tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
+    patches = patches_of(kind, recipe)
+    if patches and tree:  # Others are judged as soon as they are unpacked.
+        refuse_unfit(shell, patches, tree, kind.recognise(tree) or "")
+    refuse_unknown_tests(kind, "--verify", options.verify, tree)
+    if recipe.training == "mtr":
+        refuse_unknown_tests(kind, "training_tests", recipe.training_tests, tree)
+    if (server := options.baseline) is not None:
+        if not (server.is_file() and os.access(server, os.X_OK)):
+            raise UsageError(f"--baseline {server} is not an executable", "name the server's binary, mysqld")
+        versions_of(shell, lambda _program: kind, {"--baseline": Program(kind=kind.name, binary=server)})
+    return train_on, hold_out, patches
+
+
+def _judged_measuring(
+    shell: Shell, options: Options, variants: tuple[Variant, ...], others: Sequence[Surroundings]
+) -> tuple[tuple[Workload, ...], tuple[Workload, ...], tuple[str, ...]]:
+    """The workloads to train on and to hold out, and the kinds of the servers. Raises for what cannot be measured."""
+    refuse_server_environment(os.environ)
+    for variant in variants:
+        kind = kind_of(variant.program)
+        refuse_reserved(kind, f"server '{variant.name}'", variant.settings)
+        refuse_switches(kind, variant.name, variant.settings, variant.program.binary)
+        refuse_ignored(shell, f"server '{variant.name}'", variant.environment)
+    measured = {variant.program.kind: kind_of(variant.program) for variant in variants}
+    if others:
+        measured[default_kind().name] = default_kind()
+    return *_workloads(options, tuple(measured.values())), tuple(measured)
+
+
 def prepare_measuring(
     options: Options,
     variants: tuple[Variant, ...],
@@ -134,18 +181,9 @@ def prepare_measuring(
 
     Raises UsageError (WorkloadError), MissingTool or NotEnoughRoom.
     """
-    refuse_server_environment(os.environ)
     shell = SystemShell()
     try:
-        for variant in variants:
-            kind = kind_of(variant.program)
-            refuse_reserved(kind, f"server '{variant.name}'", variant.settings)
-            refuse_switches(kind, variant.name, variant.settings, variant.program.binary)
-            refuse_ignored(shell, f"server '{variant.name}'", variant.environment)
-        measured = {variant.program.kind: kind_of(variant.program) for variant in variants}
-        if others:
-            measured[default_kind().name] = default_kind()
-        train_on, hold_out = _workloads(options, tuple(measured.values()))
+        train_on, hold_out, measured = _judged_measuring(shell, options, variants, others)
         _refuse_limits()
         needs.require_disk(needs.MEASURING_DISK_BYTES, kept)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
@@ -265,10 +303,10 @@ def _workloads(options: Options, kinds: Sequence[ServerKind]) -> tuple[tuple[Wor
     names = [workload.name for workload in train_on + hold_out]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(
-                f"workload '{name}' is named twice",
-                "a workload is either trained on or held out; --held-out names others than its defaults",
-            )
+            by_default = options.held_out == Options.model_fields["held_out"].default
+            others = "; --held-out names others than its defaults" if by_default else ""
+            hint = f"a workload is either trained on or held out{others}" if options.held_out else "name each workload once"
+            raise UsageError(f"workload '{name}' is named twice", hint)
     for workload, kind in itertools.product(train_on + hold_out, kinds):
         if kind.name not in workload.server:
             raise WorkloadError(

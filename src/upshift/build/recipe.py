@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -12,6 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from upshift.errors import RecipeError
 from upshift.paths import shipped
+from upshift.toml import read_toml
 from upshift.toolchain.model import Family
 from upshift.values import Value, describe_invalid, is_empty
 
@@ -41,7 +41,7 @@ class Recipe(Value):
     """The file's, without .toml; empty in a part of a recipe that several share."""
     description: str = ""
     toolchain: Family = "clang"
-    version: int | None = None
+    version: Annotated[int, Field(strict=True)] | None = None
     """Major version of the compiler; None: the newest that is there."""
     build_type: Literal["Release", "RelWithDebInfo"] = "Release"
     scope: Literal["hot", "all"] = "all"
@@ -148,11 +148,8 @@ def recipe_file(name_or_path: str) -> Path:
 
 def read_recipe(file: Path) -> Recipe:
     """The recipe in a file. Raises RecipeError when it cannot be read, or is none."""
+    told = read_toml(file, "recipe", "compare it with a file in recipes/", RecipeError)
     try:
-        return Recipe.model_validate({"name": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))})
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{file} cannot be read: {error}", "name a file of TOML, in UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{file} is not TOML: {error}", "compare it with a file in recipes/") from error
+        return Recipe.model_validate({"name": file.stem, **told})
     except ValidationError as error:
         raise RecipeError(f"{file}: {describe_invalid(error)}", "docs/reference/recipes.md lists the keys") from error

@@ -16,6 +16,7 @@ from upshift.values import Value
 
 PASSWORD = "MYSQL_PWD"
 _EXAMPLE = "such as mysql://user@host:3306, or mysql://user@/?socket=/run/mysqld/mysqld.sock"
+_PORTS = "ports are numbers from 1 to 65535"
 _FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
 """Where the server's own clients look, in their order."""
 _GROUPS = ("client", "client-server", "client-mariadb", "mysql", "upshift")
@@ -101,6 +102,8 @@ def _of_url(server: str, option: str) -> dict[str, str]:
         )
     if unknown := options.keys() - {"socket", "tls-ca"}:
         raise UsageError(f"{option} has an unknown option: {', '.join(sorted(unknown))}", "the options are socket and tls-ca")
+    if port == 0:
+        raise UsageError(f"{option} has port 0, which no server has", _PORTS)
     named = {
         "user": unquote(parts.username or ""),
         "host": parts.hostname or "",
@@ -206,6 +209,6 @@ def _decrypted(stored: bytes, file: Path) -> str:
 
 
 def _port(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) < 65536:
-        raise UsageError(f"{text} is not a port", "ports are numbers up to 65535")
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) < 65536:
+        raise UsageError(f"{text} is not a port", _PORTS)
     return int(text)

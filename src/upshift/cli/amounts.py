@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from upshift.errors import UsageError
+from upshift.limits import MOST_BUDGET_S
 
 MARGIN, MOST_MARGIN = 0.02, 0.9
 """The loss that ``--fail-below`` accepts without being told, and the most that ``--margin`` takes, as shares of its ratio."""
@@ -13,15 +14,20 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_patches(text: str | None) -> tuple[str, ...]:
-    """``--patches``: names with commas between them, or ``all``; none without the option."""
-    return tuple(name.strip() for name in text.split(",")) if text else ()
+    """``--patches``: names with commas between them, or ``all``; none without the option. Raises UsageError."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise UsageError(f"--patches '{text}' has an empty name", "`upshift patch list` has the names; or say all")
+    return names
 
 
 def parse_until(text: str | None) -> float | None:
     """``1%`` as 0.01. Raises UsageError."""
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)%", text)
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]+)?)%", text)
     if found is None or not 0 < float(found[1]) <= 50:
         raise UsageError(f"--until takes a percentage up to 50%, not '{text}'", "for example --until 1% or --until 2.5%")
     return float(found[1]) / 100
@@ -38,7 +44,11 @@ def parse_budget(text: str | None, until: str | None) -> float | None:
 
 def parse_time(text: str) -> float:
     """``--budget`` as seconds. Raises UsageError."""
-    found = re.fullmatch(r"(\d+)([smh])", text)
-    if found is None or int(found[1]) == 0:
-        raise UsageError(f"--budget takes a number and a unit, not '{text}'", "for example --budget 90s, 10m or 2h")
-    return float(int(found[1]) * _SECONDS[found[2]])
+    found = re.fullmatch(r"([0-9]{1,9})([smh])", text)
+    seconds = int(found[1]) * _SECONDS[found[2]] if found else 0
+    if not 0 < seconds <= MOST_BUDGET_S:
+        raise UsageError(
+            f"--budget takes a number and a unit, up to {MOST_BUDGET_S // 3600}h, not '{text}'",
+            "for example --budget 90s, 10m or 2h",
+        )
+    return float(seconds)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import math
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +26,7 @@ from upshift.cli.patch import patch_app
 from upshift.cli.stack import PROGRAMS_OWN, stack_app
 from upshift.cli.study import study
 from upshift.cli.test import CONTEXT_SETTINGS, test
+from upshift.limits import MOST_CONNECTIONS, MOST_ROUNDS, MOST_SECONDS, MOST_TRIALS
 
 _THE_PROGRAMS_OWN = ("cache", "load", "test")
 """Commands whose options are another program's."""
@@ -39,14 +42,33 @@ class _Group(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+_MOST = {
+    "trials": MOST_TRIALS,
+    "rounds": MOST_ROUNDS,
+    "connections": MOST_CONNECTIONS,
+    "jobs": 10_000,
+    "seed": 2**64 - 1,
+    "statements": 10**12,
+    "minutes": 7 * 24 * 60,
+}
+"""By the option's name."""
+
+
+def _most(name: str) -> int | None:
+    return MOST_SECONDS if name.endswith("seconds") else _MOST.get(name)
+
+
 class _Command(TyperCommand):
-    """Refuses an option that takes one value and has two, of which the last would win without a word, and an amount without
-    end: most have no upper limit that it would be beyond.
+    """Refuses an option that takes one value and has two, of which the last would win without a word; an empty value, which
+    would count as none; and an amount without end, or beyond what anybody means.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _values, _rest, order = self.make_parser(ctx).parse_args(args=list(args))
+        values, _rest, order = self.make_parser(ctx).parse_args(args=list(args))
         for each in order:
+            given = values.get(each.name or "")
+            if isinstance(each, TyperOption) and "" in (given if isinstance(given, list) else [given]):
+                ctx.fail(f"{each.opts[0]} is empty: give it a value, or leave it out")
             if isinstance(each, TyperOption) and not (each.multiple or each.is_flag) and order.count(each) > 1:
                 ctx.fail(f"{each.opts[0]} is given twice, and takes one value")
         rest = super().parse_args(ctx, args)
@@ -54,6 +76,9 @@ class _Command(TyperCommand):
             value = ctx.params.get(each.name)
             if isinstance(value, float) and not math.isfinite(value):
                 ctx.fail(f"{each.opts[0]} takes a finite number, not {value}")
+            most = _most(each.name or "")
+            if isinstance(value, int | float) and most is not None and value > most:
+                ctx.fail(f"{each.opts[0]} takes {most} at most")
         return rest
 
 
@@ -122,6 +147,8 @@ _refuse_repeats(app)
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
+    if sys.stdout is None:  # As a shell leaves it with >&-.
+        sys.exit(_failed("stdout is closed, and takes no result", "name a file for it; /dev/null drops the result", 1))
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Not every encoding has µ. stderr writes such characters as escapes without being told.
         sys.stdout.reconfigure(errors="replace")
@@ -135,7 +162,8 @@ def main() -> None:
 
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_OF_THE_MACHINE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EIO, errno.EMFILE)
+_OF_PATHS = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+_OF_THE_MACHINE = (errno.EROFS, errno.EIO, errno.EMFILE)
 
 
 def _run(arguments: list[str]) -> int:
@@ -169,9 +197,15 @@ def _refused(error: OSError, arguments: list[str]) -> int:
     """What a path or the machine is at fault for is told; any other error is Upshift's, and raised."""
     if error.errno in _FULL:
         return _failed("the disk is full", "; ".join(["free some space", *_way_on(arguments)]), 1)
-    if error.filename is None or error.errno not in _OF_THE_MACHINE:
+    if error.filename is None or error.errno not in (*_OF_PATHS, *_OF_THE_MACHINE):
         raise error
-    hint = "Upshift must be able to read and write it; UPSHIFT_CACHE names another folder for what Upshift keeps"
+    from upshift.errors import UpshiftError
+    from upshift.paths import cache_dir
+
+    hint = "name another path, or let this user use it"
+    with contextlib.suppress(UpshiftError):
+        if Path(os.fsdecode(error.filename)).absolute().is_relative_to(cache_dir()):
+            hint = "Upshift must be able to read and write it; UPSHIFT_CACHE names another folder for what Upshift keeps"
     return _failed(f"{error.filename}: {error.strerror}", hint, 1)
 
 

@@ -50,7 +50,7 @@ def parse_age(text: str) -> datetime.timedelta:
 
     from upshift.errors import UsageError
 
-    found = re.fullmatch(r"(\d+)([hdw])", text)
+    found = re.fullmatch(r"([0-9]+)([hdw])", text)
     if found is None:
         raise UsageError(f"--older-than takes a number and a unit, not '{text}'", "for example --older-than 12h, 7d or 4w")
     try:

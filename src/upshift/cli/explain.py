@@ -58,7 +58,7 @@ def explain(
     from upshift.estimate import explaining
     from upshift.explain.door import asked, nothing_differs, refuse_nameless
     from upshift.options import Options
-    from upshift.plan import prepare_explaining
+    from upshift.plan import prepare_explaining, refuse_measuring
     from upshift.report.explained import PAGE_FILE
     from upshift.report.explanation_terminal import show
     from upshift.stages.names import Stage
@@ -77,6 +77,7 @@ def explain(
     refuse_nameless(function or ())
     counts = counts or simulate
     if dry_run:
+        refuse_measuring(options, named.pair)
         show_estimates(explaining(options, seconds, counts=counts, simulate=simulate), as_json=json)
         return
     how = {"seconds": seconds, "counts": counts, "simulate": simulate, "functions": function or []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -140,7 +141,7 @@ def optimize(
     from upshift.cli.resume import held_by, held_by_same, options_of, typed
     from upshift.cli.session import locked, session
     from upshift.options import Options
-    from upshift.plan import prepare, refuse_pointless
+    from upshift.plan import prepare, refuse_building, refuse_pointless
     from upshift.resolve import recipe_of
     from upshift.server.kinds import default_kind
     from upshift.stages.check import address_of, is_checked
@@ -185,6 +186,7 @@ def optimize(
     first = (Stage.CHECK,) if is_checked(default_kind(), options) else ()
     stages = (*first, *all_stages(options.level, recipe_of(options)))
     if dry_run:
+        refuse_building(options)
         show_plan(options, stages, as_json=json)
         return
     # The report is none of those that run and are timed; a server in use may need data of its own.
@@ -203,13 +205,15 @@ def optimize(
 
 def parse_connections(text: str) -> tuple[int, ...]:
     from upshift.errors import UsageError
+    from upshift.limits import MOST_CONNECTIONS
 
-    try:
-        counts = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        counts = ()
-    if not counts or min(counts) < 1:
-        raise UsageError(f"--connections takes counts separated by commas, not '{text}'", "for example --connections 1,8,64")
+    parts = [part.strip() for part in text.split(",")]
+    counts = tuple(int(part) if re.fullmatch("[0-9]{1,6}", part) else 0 for part in parts)
+    if not all(1 <= count <= MOST_CONNECTIONS for count in counts):
+        raise UsageError(
+            f"--connections takes counts from 1 to {MOST_CONNECTIONS} separated by commas, not '{text}'",
+            "for example --connections 1,8,64",
+        )
     if len(set(counts)) < len(counts):
         raise UsageError(f"--connections {text} names a count twice", "name each once")
     return counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +77,7 @@ def apply(
     version, chosen = _version(tree), _series(patches)
     if (output is None) != in_place:
         raise UsageError("exactly one of --output and --in-place is needed", "give either --output DIR or --in-place")
-    if output is not None and (output.exists() or output.resolve().is_relative_to(tree.resolve())):
+    if output is not None and (os.path.lexists(output) or output.resolve().is_relative_to(tree.resolve())):
         raise UsageError(f"{output} exists already, or is inside the source", "name a new directory outside of the source")
     shell = SystemShell()
     try:
@@ -118,7 +119,7 @@ def _version(tree: Path) -> str:
     from upshift.server.kinds import default_kind
 
     kind = default_kind()
-    refuse_source(kind, str(tree))
+    refuse_source(kind, str(tree), "name the directory that it was unpacked to")
     found = kind.recognise(tree) if tree.is_dir() else None
     if found is None:
         raise SourceError(f"{tree} is not a {kind.name} source tree", "name the directory that it was unpacked to")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -72,6 +72,7 @@ def prove(
     from upshift.cli.dry_run import show_lines
     from upshift.errors import UsageError
     from upshift.native.programs import DIFFER
+    from upshift.paths import paths_of
     from upshift.prove.model import MODES, Asked, Proof
     from upshift.prove.proving import prove as run_proof
     from upshift.prove.proving import refuse_servers
@@ -82,13 +83,15 @@ def prove(
     from upshift.shell import SystemShell
     from upshift.values import checked
 
-    settings = dict(_setting(each) for each in setting or ())
-    given = {"stock": stock.resolve(), "patched": patched.resolve(), "allow": allow.resolve() if allow else None}
-    source = mtr_source.resolve() if mtr_source else None
+    settings = _settings(setting or ())
+    with paths_of("the command line"):
+        given = {"stock": stock.resolve(), "patched": patched.resolve(), "allow": allow.resolve() if allow else None}
+        source = mtr_source.resolve() if mtr_source else None
     tests = {
-        "statements_of": tuple(mtr_statements or ()),
-        "suites": tuple(mtr or ()),
-        "modes": tuple(mtr_mode or MODES),
+        # What is named again would run again.
+        "statements_of": tuple(dict.fromkeys(mtr_statements or ())),
+        "suites": tuple(dict.fromkeys(mtr or ())),
+        "modes": tuple(dict.fromkeys(mtr_mode or MODES)),
         "source": source,
     }
     asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests})
@@ -145,11 +148,16 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             raise
 
 
-def _setting(given: str) -> tuple[str, str]:
-    """Raises UsageError for what is not NAME=VALUE."""
+def _settings(given: Sequence[str]) -> dict[str, str]:
+    """Raises UsageError for what is not NAME=VALUE, and for a name with two values."""
     from upshift.errors import UsageError
 
-    name, equals, value = given.partition("=")
-    if not (name and equals):
-        raise UsageError(f"--setting {given}: it is not NAME=VALUE", "for example --setting ps_point_lookup=OFF")
-    return name, value
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--setting {each}: it is not NAME=VALUE", "for example --setting ps_point_lookup=OFF")
+        if name in found:
+            raise UsageError(f"--setting {name} is named twice", "name it once: both servers have one value of it")
+        found[name] = value
+    return found

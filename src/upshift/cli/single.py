@@ -44,7 +44,7 @@ def build(
     from upshift.cli.resume import held_by_same
     from upshift.cli.session import locked, session
     from upshift.options import Options
-    from upshift.plan import prepare
+    from upshift.plan import prepare, refuse_building
     from upshift.resolve import recipe_of
     from upshift.stages.names import building_stages
 
@@ -63,6 +63,7 @@ def build(
     )
     stages = building_stages(recipe_of(options))
     if dry_run:
+        refuse_building(options)
         show_plan(options, stages, as_json=json)
         return
     kept = options.model_dump(mode="json")
@@ -98,7 +99,7 @@ def train(
     from upshift.cli.session import locked, session
     from upshift.errors import RecipeError
     from upshift.options import Options
-    from upshift.plan import prepare
+    from upshift.plan import prepare, refuse_building
     from upshift.resolve import recipe_of
     from upshift.stages.names import training_stages
 
@@ -118,6 +119,7 @@ def train(
     )
     stages = training_stages(recipe_of(options))
     if dry_run:
+        refuse_building(options)
         show_plan(options, stages, as_json=json)
         return
     kept = options.model_dump(mode="json")
@@ -193,7 +195,7 @@ def measure(
     from upshift.measure.duet import refuse_other_numbers
     from upshift.options import Options
     from upshift.pipeline import measure_variants
-    from upshift.plan import prepare_measuring, refuse_unstartable
+    from upshift.plan import prepare_measuring, refuse_measuring, refuse_unstartable
     from upshift.stages.names import measuring_stages
     from upshift.values import checked
 
@@ -221,6 +223,7 @@ def measure(
     if duet:
         refuse_other_numbers(len(variants))
     if dry_run:
+        refuse_measuring(options, variants)
         show_plan(options, measuring_stages(), as_json=json, variants=variants)
         return
     with locked():

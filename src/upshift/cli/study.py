@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from upshift.measure.variant import Surroundings, Variant
     from upshift.run.directory import RunDirectory
     from upshift.stages.work import Measuring, Work
     from upshift.study.file import Study
@@ -39,10 +40,13 @@ def study(
     from upshift.study.file import find_study
 
     asked = _within(find_study(name), budget, resume)
-    plan = _resumed(asked, resume) if resume else _planned(asked)
+    _refuse_missing(asked)
+    plan = _resumed(asked, resume, budget) if resume else _planned(asked)
     if dry_run:
         from upshift.cli.study_plan import show_plan
+        from upshift.plan import refuse_measuring
 
+        refuse_measuring(asked.options(jobs), _named(plan), _built(plan))
         show_plan(asked, plan, as_json=json)
         return
     kept = {"budget": budget, "study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
@@ -76,6 +80,18 @@ def _within(asked: Study, budget: str | None, resume: str | None) -> Study:
     return asked.model_copy(update={"budget": parse_time(budget)}) if budget else asked
 
 
+def _refuse_missing(asked: Study) -> None:
+    """Raises UsageError for a source or a workload that is named and not there, whatever row would need it."""
+    from upshift.door import refuse_source
+    from upshift.server.kinds import default_kind
+    from upshift.workload.library import find_workload
+
+    refuse_source(default_kind(), asked.source, "correct `source` in the study, or leave it out")
+    for change in (asked.base, *(level for levels in asked.factors.values() for level in levels.values())):
+        for name in (*change.trained_on, *change.hot_set_of):
+            find_workload(name)
+
+
 def _planned(asked: Study) -> StudyPlan:
     from upshift.resolve import measuring_plan
     from upshift.server.data import settings_of
@@ -90,13 +106,16 @@ def _planned(asked: Study) -> StudyPlan:
     return make_plan(asked, default_kind(), measuring_plan(asked.options()), settings_of(workloads), noise)
 
 
-def _resumed(asked: Study, resume: str) -> StudyPlan:
-    """The plan that the run began with. Raises UsageError when the file, or one that it names, now says something else."""
+def _resumed(asked: Study, resume: str, budget: str | None = None) -> StudyPlan:
+    """The plan that the run began with; ``budget`` is the option's. Raises UsageError when the file, or one that it names, now
+    says something else.
+    """
     from upshift.errors import UsageError
     from upshift.run.directory import RunDirectory
+    from upshift.server.kinds import default_kind
     from upshift.study.file import Study as StudyFile
     from upshift.study.plan import StudyPlan as Plan
-    from upshift.study.plan import arms_of
+    from upshift.study.plan import arms_of, refuse_impossible_rows
     from upshift.values import checked
 
     manifest = RunDirectory.open(resume, ("study",)).manifest
@@ -111,10 +130,11 @@ def _resumed(asked: Study, resume: str) -> StudyPlan:
         rows = zip(arms_of(asked, plan.design), plan.arms, strict=True)
         changed = [f"what row '{before.name}' is" for now, before in rows if now != before][:1]
     if changed:
-        raise UsageError(
-            f"the study has changed since the run began: {', '.join(changed)}",
-            "restore the file and its recipes, or start a new run without --resume: it reuses the builds that are the same",
-        )
+        anew = "or start a new run without --resume: it reuses the builds that are the same"
+        restore = "leave --budget out" if budget and changed == ["budget"] else "restore the file and its recipes"
+        raise UsageError(f"the study has changed since the run began: {', '.join(changed)}", f"{restore}, {anew}")
+    # An executable that a row names may be gone.
+    refuse_impossible_rows(plan.arms, default_kind())
     return plan
 
 
@@ -127,15 +147,13 @@ def _prepared(
     """
     from upshift import console, needs
     from upshift.plan import prepare, prepare_measuring, refuse_unstartable
-    from upshift.server.kinds import find_program
     from upshift.study.builds import disk_bytes
-    from upshift.study.plan import refuse_missing_libraries, refuse_without_layouts, variant_of
+    from upshift.study.plan import refuse_missing_libraries, refuse_without_layouts
 
     refuse_missing_libraries(plan)
     needs.require_disk(disk_bytes(plan, asked), held)
     options = asked.options(jobs)
-    named = [arm for arm in plan.arms if arm.recipe is None]
-    variants = tuple(variant_of(arm, find_program(arm.change.binary, arm.change.server)) for arm in named)
+    variants = _named(plan)
     if variants:
         refuse_unstartable(variants)
     of_rows = (each for arm in plan.arms for each in (*arm.change.trained_on, *arm.change.hot_set_of))
@@ -168,9 +186,24 @@ def _prepared(
 
     for arm in plan.built:
         work_of(arm)
-    # Rows that share a build differ in what surrounds its server.
-    others = tuple(arm.change for arm in plan.arms if arm.recipe)
-    return prepare_measuring(options, variants, allow_install=allow_install, say=console.say, others=others, kept=held), work_of
+    measuring = prepare_measuring(
+        options, variants, allow_install=allow_install, say=console.say, others=_built(plan), kept=held
+    )
+    return measuring, work_of
+
+
+def _named(plan: StudyPlan) -> tuple[Variant, ...]:
+    """The rows whose servers are there already."""
+    from upshift.server.kinds import find_program
+    from upshift.study.plan import variant_of
+
+    named = [arm for arm in plan.arms if arm.recipe is None]
+    return tuple(variant_of(arm, find_program(arm.change.binary, arm.change.server)) for arm in named)
+
+
+def _built(plan: StudyPlan) -> tuple[Surroundings, ...]:
+    """What surrounds the servers of the others: rows that share a build differ in it."""
+    return tuple(arm.change for arm in plan.arms if arm.recipe)
 
 
 def _with_hot_set(work: Work, names: tuple[str, ...]) -> Work:

@@ -13,7 +13,7 @@ from upshift.explain.explaining import Pair
 from upshift.explain.names import plain_name
 from upshift.explain.symbols import read_symbols
 from upshift.measure.model import OPTIMISED, PATCHED
-from upshift.measure.variant import Variant, find_variant
+from upshift.measure.variant import Variant, find_variant, split_name
 from upshift.report.store import load_result
 from upshift.run.directory import RunDirectory
 from upshift.server.data import settings_of
@@ -42,7 +42,7 @@ class Asked(Value):
 
 def asked(servers: list[str], workloads: Sequence[str] = ()) -> Asked:
     """``A=PATH B=PATH``, or one run; under ``workloads`` in place of those of the run. Raises UsageError."""
-    if len(servers) == 1 and "=" not in servers[0]:
+    if len(servers) == 1 and not split_name(servers[0])[0]:
         return _of_run(servers[0], tuple(workloads))
     if len(servers) != 2:
         raise UsageError(f"explain compares two servers, not {len(servers)}", "name A=PATH B=PATH, or a run: `upshift runs`")
@@ -104,6 +104,11 @@ def nothing_differs(pair: Pair) -> bool:
 
 def _of_run(name: str, workloads: tuple[str, ...]) -> Asked:
     run = RunDirectory.open(name, ("optimize", "measure"))
+    if run.manifest.verb not in ("optimize", "measure"):
+        raise UsageError(
+            f"run {run.name} is one of `upshift {run.manifest.verb}`, and explain takes a run of optimize or measure",
+            "`upshift runs` lists them; or name two servers: A=PATH B=PATH",
+        )
     result = load_result(run.path)
     if len(result.experiment.arms) < 2:
         raise UsageError(f"the run {result.run} measured one server", "name two servers: A=PATH B=PATH")

@@ -37,12 +37,15 @@ def assign_duet(allowed: Collection[int], topology: Topology, arms: Sequence[Sur
 
     Raises UsageError where they cannot be divided, or where those that are named make no duet.
     """
-    return _named(arms, topology) if any(arm.server_cpus or arm.client_cpus for arm in arms) else _divided(allowed, topology)
+    if any(arm.server_cpus or arm.client_cpus for arm in arms):
+        return _named(arms, topology)
+    return _divided(allowed, topology, may_name=bool(arms))
 
 
-def _divided(allowed: Collection[int], topology: Topology) -> Placement:
+def _divided(allowed: Collection[int], topology: Topology, *, may_name: bool) -> Placement:
     """Half of each NUMA node's cores for each arm, whole ones: a core of one arm has one alike of the other's on the same node.
-    Within its half, an arm's server and load get what they would get of a machine.
+    Within its half, an arm's server and load get what they would get of a machine. ``may_name``: whether the user wrote files
+    of the arms, which may name CPUs.
     """
     alike: dict[tuple[int, int], list[list[int]]] = {}
     for core in cores_of(allowed, topology):
@@ -54,9 +57,10 @@ def _divided(allowed: Collection[int], topology: Topology) -> Placement:
             twins.update(zip(mine, theirs, strict=True))
     if len(twins) < 2:
         cpus = f"{len(allowed)} {'CPU' if len(allowed) == 1 else 'CPUs'}"
+        named = ", or name server_cpus and client_cpus in the files of both" if may_name else ""
         raise UsageError(
             f"a duet needs two equal sets of whole cores, with two CPUs or more each, and Upshift may use {cpus} here",
-            f"use a machine with four CPUs or more, or name server_cpus and client_cpus in the files of both; or {_TAKE_TURNS}",
+            f"use a machine with four CPUs or more{named}; or {_TAKE_TURNS}",
         )
     divided = assign(twins, topology)
     one = Seat(server_cpus=divided.server_cpus, client_cpus=divided.client_cpus)

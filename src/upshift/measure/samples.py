@@ -11,14 +11,17 @@ are not there.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 from pydantic import ValidationError
 
+from upshift.errors import UpshiftError
 from upshift.measure.model import Load, Plan, Slice
 from upshift.measure.pilot import Pilot
 from upshift.measure.variant import Variant
@@ -124,7 +127,7 @@ class Samples:
         # A partial file is newer: it started as a copy of all that the Parquet file held.
         if self.partial.is_file() or not self.parquet.is_file():
             return ()
-        with database() as base:
+        with _reading(self.parquet), database() as base:
             metadata = base.execute(f"SELECT key, value FROM parquet_kv_metadata({quoted(self.parquet)})").fetchall()
             if (_KEY.encode(), self._experiment.encode()) in metadata:
                 return _read_all(self.parquet)
@@ -137,9 +140,18 @@ def read_samples(parquet: Path) -> tuple[Slice, ...]:
     return tuple(each for each in _read_all(parquet) if not each.rejected)
 
 
+@contextlib.contextmanager
+def _reading(parquet: Path) -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        said = str(error).partition("\n")[0]
+        raise UpshiftError(f"{parquet} is damaged: {said}", "restore the file, or measure again") from error
+
+
 def _read_all(parquet: Path) -> tuple[Slice, ...]:
     """An older version's file may lack a column."""
-    with database() as base:
+    with _reading(parquet), database() as base:
         has = {name for name, *_type in base.execute(f"DESCRIBE FROM read_parquet({quoted(parquet)})").fetchall()}
         names = [name for name in Slice.model_fields if name in has]
         rows = base.execute(f"SELECT {', '.join(names)} FROM read_parquet({quoted(parquet)}) ORDER BY started_s").fetchall()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import re
 import shutil
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
@@ -20,6 +21,7 @@ from upshift.paths import paths_of
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, ServerKind, one_spelling, refuse_reserved
 from upshift.server.kinds import find_program, kind_of
+from upshift.toml import read_toml
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
@@ -28,6 +30,9 @@ _CONNECTIONS = re.compile(r"--(connections|threads)(=.*)?|-c=?\d*")
 _LONGEST_NAME, _OF_HASH = 100, 20
 """In bytes: file systems take 255, and the load's name and more stand beside it."""
 _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+_Cpu = Annotated[int, Field(strict=True)]
 
 
 class Tier(Value):
@@ -78,9 +83,23 @@ class Surroundings(Value):
     """Options behind those of each workload's load command."""
     sql: Annotated[tuple[Path, ...], Field(exclude_if=is_empty)] = ()
     """Files of statements that the server executes on its filled data, in this order, before it is measured."""
-    server_cpus: tuple[int, ...] = ()
+    server_cpus: tuple[_Cpu, ...] = ()
     """In place of the plan's; empty: the plan's."""
-    client_cpus: tuple[int, ...] = ()
+    client_cpus: tuple[_Cpu, ...] = ()
+
+    @model_validator(mode="after")
+    def _can_be_said(self) -> Self:
+        for what, named in (("settings", self.settings), ("environment", self.environment)):
+            if "" in named:
+                raise ValueError(f"{what} have a value without a name")
+        if wrong := next((name for name in self.environment if "=" in name), None):
+            raise ValueError(f"environment: '{wrong}' has '=' in a name")
+        tier = (self.tier.size, self.tier.medium, self.tier.mode, *self.tier.options) if self.tier else ()
+        pairs = (*self.settings.items(), *self.environment.items())
+        texts = (*itertools.chain(*pairs), *self.under, *self.client, *tier)
+        if wrong := next((text for text in texts if "\0" in text), None):
+            raise ValueError(f"{wrong!r} has a NUL, which ends a text before its end")
+        return self
 
     def before_server(self, folder: Path) -> tuple[str, ...]:
         """The words before the server's own command; ``folder`` is the trial's own."""
@@ -127,12 +146,28 @@ class _File(Surroundings):
         return self
 
 
+def split_name(named: str) -> tuple[str, str]:
+    """The name and the path of ``NAME=PATH``; no name of a path alone. Names and folders may have a ``=``, too: the longest
+    path that is there counts, or else what stands behind the last ``=`` before a slash.
+    """
+    ends = [-1, *(at for at, letter in enumerate(named) if letter == "=")]
+    there = next((end for end in ends if _is_there(named[end + 1 :])), None)
+    end = named.partition("/")[0].rfind("=") if there is None else there
+    return named[: max(end, 0)], named[end + 1 :]
+
+
+def _is_there(path: str) -> bool:
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        return Path(path).expanduser().exists()
+    return False
+
+
 def find_variant(named: str) -> Variant:
     """A variant of ``PATH`` or ``NAME=PATH``: an executable, or a TOML file that describes a variant.
 
     Raises UsageError when it is neither.
     """
-    name, _, given = named.rpartition("=")
+    name, given = split_name(named)
     with paths_of(named):
         path = Path(given).expanduser().resolve()
     if path.suffix == ".toml":
@@ -142,14 +177,9 @@ def find_variant(named: str) -> Variant:
 
 def _read(name: str, file: Path) -> Variant:
     hint = "docs/reference/variants.md lists the keys, with an example"
+    told = read_toml(file, "variant file", hint)
     try:
-        found = _File.model_validate(tomllib.loads(file.read_text()))
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no variant file {file}", "name an executable, or a .toml file") from error
-    except (IsADirectoryError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is no variant", "name an executable, or a .toml file") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file} is not TOML: {error}", hint) from error
+        found = _File.model_validate(told)
     except ValidationError as error:
         raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
     # A relative path is the file's own: it means the same from every folder.
@@ -200,7 +230,7 @@ def size_bytes(text: str) -> int:
     """``512M``, ``4G``, ``1048576``; 0 for what is no size."""
     unit = _SIZES.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
-    return int(digits) * unit if digits.isdecimal() else 0
+    return int(digits) * unit if re.fullmatch(r"[0-9]{1,30}", digits) else 0
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:

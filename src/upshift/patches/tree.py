@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -23,7 +24,7 @@ def fit_tree(patches: Sequence[Patch], tree: Path, version: str | None = None) -
     def read(path: str) -> str | None:
         file = tree / path
         if not file.is_file():
-            return None
+            return None if _blocking(tree, path) is None else ""
         return file.read_bytes().decode("utf-8", "surrogateescape")
 
     return fit_series(patches, read, version)
@@ -41,6 +42,11 @@ def refuse_unfit(shell: Shell, patches: Sequence[Patch], tree: Path, version: st
         raise PatchRefused(
             f"{tree / links[0]} is a symbolic link, or below one, and the patches change it",
             "patch the tree that it points to, or a copy with files in place of links",
+        )
+    if blocking := next(filter(None, (_blocking(tree, path) for path in sorted(paths))), None):
+        raise PatchRefused(
+            f"{blocking} is {'a folder' if blocking.is_dir() else 'no folder'}, and stands in the way of a file of the patches",
+            "rename it, or name a source without it",
         )
     if local := local_changes(shell, tree, paths):
         raise PatchRefused(
@@ -76,8 +82,15 @@ def local_changes(shell: Shell, tree: Path, paths: Collection[str]) -> tuple[str
 
 def copy_patched(tree: Path, target: Path, fitted: Fitted, *, share: bool) -> None:
     """``tree`` at ``target`` with the changed files of ``fitted``. With ``share``, files that stay the same are hard links:
-    nothing may write to either.
+    nothing may write to either. ``target`` is there once it is whole.
     """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".patched-", ignore_cleanup_errors=True) as made:
+        _fill(tree, Path(made) / target.name, fitted, share=share)
+        (Path(made) / target.name).rename(target)
+
+
+def _fill(tree: Path, target: Path, fitted: Fitted, *, share: bool) -> None:
     for folder, folders, names in os.walk(tree):
         folders[:] = [name for name in folders if name not in VERSION_CONTROL]
         here = Path(folder)
@@ -90,20 +103,42 @@ def copy_patched(tree: Path, target: Path, fitted: Fitted, *, share: bool) -> No
 
 
 def write_changes(tree: Path, target: Path, fitted: Fitted) -> None:
-    """The changed files into ``target``: new files, so that whatever shares the old ones keeps them."""
-    for path, text in fitted.changed.items():
-        file = target / path
-        if text is None:
-            file.unlink(missing_ok=True)
-            continue
-        file.parent.mkdir(parents=True, exist_ok=True)
-        before = tree / path
-        mode = before.stat().st_mode & 0o777 if before.is_file() else 0o755 if path in fitted.executable else 0o644
-        handle, fresh = tempfile.mkstemp(dir=file.parent, prefix=".patched-")
-        with os.fdopen(handle, "wb") as out:
-            out.write(text.encode("utf-8", "surrogateescape"))
-        Path(fresh).chmod(mode)
-        Path(fresh).replace(file)
+    """The changed files into ``target``: new files, so that whatever shares the old ones keeps them. All are written beside
+    their places before the first takes its place: a disk that is full leaves ``target`` as it was.
+    """
+    with contextlib.ExitStack() as undone:
+        written: list[tuple[Path, Path]] = []
+        for path, text in fitted.changed.items():
+            if text is None:
+                continue
+            file = target / path
+            for folder in reversed([each for each in file.parents if not each.exists()]):
+                folder.mkdir()
+                undone.callback(_remove_empty, folder)
+            before = tree / path
+            mode = before.stat().st_mode & 0o777 if before.is_file() else 0o755 if path in fitted.executable else 0o644
+            handle, fresh = tempfile.mkstemp(dir=file.parent, prefix=".patched-")
+            undone.callback(Path(fresh).unlink, missing_ok=True)
+            with os.fdopen(handle, "wb") as out:
+                out.write(text.encode("utf-8", "surrogateescape"))
+            Path(fresh).chmod(mode)
+            written.append((Path(fresh), file))
+        for made, file in written:
+            made.replace(file)
+        for path, text in fitted.changed.items():
+            if text is None:
+                (target / path).unlink(missing_ok=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _blocking(tree: Path, path: str) -> Path | None:
+    """What stands where the patches have a file, or a folder of one, and is none."""
+    above = (tree / each for each in Path(path).parents if (tree / each).exists() and not (tree / each).is_dir())
+    return next(above, tree / path if (tree / path).is_dir() else None)
 
 
 def _same(file: Path, target: Path, *, share: bool) -> None:

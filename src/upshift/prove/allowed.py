@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
 from upshift.errors import UsageError
+from upshift.toml import read_toml
 from upshift.values import Value, describe_invalid
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
@@ -34,11 +34,8 @@ def differing_tests(file: Path | None) -> tuple[DifferingTest, ...]:
     if file is None:
         return ()
     hint = "docs/reference/patch-prove.md has its keys"
+    told = read_toml(file, "list of allowed differences", hint, option="--allow")
     try:
-        return _List.model_validate(tomllib.loads(file.read_text())).test
-    except OSError as error:
-        raise UsageError(f"--allow: there is no {file}", f"name a TOML file; {hint}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"--allow: {file} is not TOML: {error}", hint) from error
+        return _List.model_validate(told).test
     except ValidationError as error:
         raise UsageError(f"--allow: {file}: {describe_invalid(error)}", hint) from error

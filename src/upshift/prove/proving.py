@@ -100,6 +100,7 @@ class _Work:
     def parts(self) -> Generator[Part, None, None]:
         with self.stock() as stock, self.patched() as patched:
             self.switches = self._switched_on(stock, patched)
+            self._refuse_swapped(stock, patched)
             self._say(f"switches of the patched server: {', '.join(f'{n}={v}' for n, v in self.switches.items()) or 'none'}")
             yield self._counted(patched, lambda: self._compared("mix", stock, patched, "mix"))
             for suite in self._asked.statements_of:
@@ -121,6 +122,18 @@ class _Work:
             if name not in self._asked.settings:
                 _run(patched.socket, f"SET GLOBAL {name} = ON")
         return switches(self._patches, theirs, _variables(patched.socket))
+
+    def _refuse_swapped(self, stock: RunningServer, patched: RunningServer) -> None:
+        """Raises UsageError where stock has switches of the series, and the patched server has none."""
+        known, own = _variables(stock.socket), _variables(patched.socket)
+        theirs = [each.variable for each in self._patches if each.variable in known and each.variable not in own]
+        if theirs and not self.switches:
+            raise UsageError(
+                f"the server of --stock has switches of the patches that the one of --patched lacks: {', '.join(theirs)}",
+                "are they swapped? name the server without the patches as --stock",
+            )
+        if not self.switches:
+            self._say("the patched server has no switch of the series: is it the right one?")
 
     def _counted(self, patched: RunningServer, run: Callable[[], Part]) -> Part:
         """A part, with the short paths that the server took in it, and what its log says of a crash."""
@@ -247,6 +260,8 @@ def refuse_servers(asked: Asked) -> None:
     for option, binary in (("--stock", asked.stock), ("--patched", asked.patched)):
         if not binary.is_file():
             raise UsageError(f"{option}: there is no {binary}", "name the server's binary, mysqld")
+    if asked.stock.samefile(asked.patched):
+        raise UsageError(f"--stock and --patched are one file, {asked.stock}", "name the server without the patches as --stock")
     refuse_reserved(default_kind(), "--setting", {name.replace("-", "_"): value for name, value in asked.settings.items()})
     differing_tests(asked.allow)
     suites.refuse(asked)

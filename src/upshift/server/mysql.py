@@ -70,7 +70,7 @@ class MySQL:
         version_file = tree / "MYSQL_VERSION"
         if not version_file.is_file() or not (tree / "sql" / "mysqld.cc").is_file():
             return None
-        fields = dict(re.findall(r"^MYSQL_VERSION_(\w+)=\"?([^\"\n]*)\"?$", version_file.read_text(), re.M))
+        fields = dict(re.findall(r"^MYSQL_VERSION_(\w+)=\"?([^\"\n]*)\"?$", version_file.read_text(errors="replace"), re.M))
         return ".".join(fields.get(part, "0") for part in ("MAJOR", "MINOR", "PATCH"))
 
     def configure(
@@ -265,7 +265,7 @@ def _options(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 def _number(text: str) -> int:
     """What mysqld reads in an option's value: 128M and the like."""
-    found = re.fullmatch(r"(\d+)([KMGTPE]?)", text.strip(), re.IGNORECASE)
+    found = re.fullmatch(r"([0-9]+)([KMGTPE]?)", text.strip(), re.IGNORECASE)
     if found is None:
         return 0  # The server says what it does not understand.
     return int(found[1]) << 10 * " KMGTPE".index(found[2].upper() or " ")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -13,18 +12,20 @@ from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat, Valida
 from upshift.build.recipe import Recipe
 from upshift.card.program import LEAST_S, MOST_S
 from upshift.errors import UsageError
+from upshift.limits import MOST_BUDGET_S, MOST_CONNECTIONS, MOST_ROUNDS, MOST_SECONDS, MOST_TRIALS
 from upshift.measure.model import Metric
 from upshift.measure.variant import find_sql
 from upshift.options import Options
 from upshift.paths import paths_of, shipped
 from upshift.study.change import Change
 from upshift.study.designs import Factor, Kind, Row
+from upshift.toml import read_toml
 from upshift.values import Value, describe_invalid
 
 OFF = "off"
 """The level of each factor that leaves it as the base has it; it is not written."""
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-_BUDGET = re.compile(r"(\d+)([smh])")
+_BUDGET = re.compile(r"([0-9]{1,9})([smh])")
 _HINT = "docs/reference/study.md lists the keys, with an example"
 T = TypeVar("T")
 
@@ -50,6 +51,10 @@ def _each_once(listed: tuple[T, ...]) -> tuple[T, ...]:
     return listed
 
 
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
 def _plain_name(names: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in names:
         if not re.fullmatch(r"[\w.-]+", name) or name == OFF:
@@ -57,7 +62,7 @@ def _plain_name(names: Mapping[str, Any]) -> Mapping[str, Any]:
     return names
 
 
-Budget = Annotated[FiniteFloat, BeforeValidator(_seconds), Field(gt=0)]
+Budget = Annotated[FiniteFloat, BeforeValidator(_seconds), Field(gt=0, le=MOST_BUDGET_S, strict=True)]
 
 
 class Study(Value):
@@ -76,27 +81,31 @@ class Study(Value):
     """For a grid: what is on in each row, as ``factor`` or ``factor=level``."""
     workloads: Annotated[tuple[str, ...], Field(min_length=1)] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
     held_out: tuple[str, ...] = ()
-    connections: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1), AfterValidator(_each_once)] = (8,)
+    connections: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=MOST_CONNECTIONS, strict=True)], ...],
+        Field(min_length=1),
+        AfterValidator(_each_once),
+    ] = (8,)
     metric: Metric = "total_cpu_us_per_query"
-    trials: Annotated[int, Field(ge=1)] | None = None
+    trials: Annotated[int, Field(ge=1, le=MOST_TRIALS, strict=True)] | None = None
     """Server starts of each row; None: as many as the budget holds."""
-    rounds: Annotated[int, Field(ge=1)] | None = None
+    rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)] | None = None
     """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s``, ``warmup_s`` and ``duet``."""
-    slice_s: Annotated[FiniteFloat, Field(ge=0.02)] | None = None
-    lead_s: Annotated[FiniteFloat, Field(ge=0)] | None = None
-    warmup_s: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    slice_s: Annotated[FiniteFloat, Field(ge=0.02, le=MOST_SECONDS, strict=True)] | None = None
+    lead_s: Annotated[FiniteFloat, Field(ge=0, le=MOST_SECONDS, strict=True)] | None = None
+    warmup_s: Annotated[FiniteFloat, Field(ge=0, le=MOST_SECONDS, strict=True)] | None = None
     duet: bool = False
     """Each row is measured at the same time as the first one."""
-    train_s: Annotated[FiniteFloat, Field(ge=1)] = 20.0
-    card_s: Annotated[FiniteFloat, Field(ge=0), AfterValidator(_card_seconds)] = 10.0
+    train_s: Annotated[FiniteFloat, Field(ge=1, le=MOST_SECONDS, strict=True)] = 20.0
+    card_s: Annotated[FiniteFloat, Field(ge=0, strict=True), AfterValidator(_card_seconds)] = 10.0
     """For the machine card; 0: none."""
-    trainings: Annotated[int, Field(ge=1)] = 1
+    trainings: Annotated[int, Field(ge=1, le=MOST_TRIALS, strict=True)] = 1
     """Trainings of each profile: the trials are shared out among them and their layouts."""
-    layouts: Annotated[int, Field(ge=1)] = 1
+    layouts: Annotated[int, Field(ge=1, le=MOST_TRIALS, strict=True)] = 1
     """Of each training's server: BOLT trained anew, or the linker's padding in other places where BOLT does nothing."""
     budget: Budget = 3600.0
     """Seconds for measuring; builds and the filling of data are not in it."""
-    confirm: Annotated[float, Field(ge=0, lt=1)] = 0.25
+    confirm: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.25
     """The share of the budget that measures the recommended set once more."""
 
     @model_validator(mode="after")
@@ -180,10 +189,10 @@ class Study(Value):
         for item in items:
             name, _, level = item.partition("=")
             if name not in self.factors:
-                raise UsageError(f"rows name an unknown factor '{name}'", f"there are {', '.join(self.factors)}")
+                raise UsageError(f"rows name an unknown factor '{name}'", f"the factors are {_quoted(self.factors)}")
             levels = tuple(self.factors[name])
             if level and level not in levels:
-                raise UsageError(f"factor '{name}' has no level '{level}'", f"there are {', '.join(levels)}")
+                raise UsageError(f"factor '{name}' has no level '{level}'", f"its levels are {_quoted(levels)}")
             if not level and len(levels) > 1:
                 raise UsageError(f"rows name factor '{name}' without a level", f"write {name}={levels[0]}")
             if name in chosen:
@@ -209,14 +218,9 @@ def find_study(name_or_path: str) -> Study:
 
 def read_study(file: Path) -> Study:
     """Raises UsageError for what is no study; relative paths in it are the file's own."""
+    told = read_toml(file, "study", "the shipped studies are in studies/")
     try:
-        found = Study.model_validate({"name": file.stem, **tomllib.loads(file.read_text())})
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no study {file}", "the shipped studies are in studies/") from error
-    except (IsADirectoryError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not a study", "name a .toml file") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{file} is not TOML: {error}", "compare it with a file in studies/") from error
+        found = Study.model_validate({"name": file.stem, **told})
     except ValidationError as error:
         raise UsageError(f"{file}: {describe_invalid(error)}", _HINT) from error
     with paths_of(str(file)):

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.control_groups import memory_available_bytes
 from upshift.errors import MissingTool, RecipeError, UsageError
+from upshift.limits import MOST_TRIALS
 from upshift.measure.duet import ARMS as DUET_ARMS
 from upshift.measure.duration import trial_s
 from upshift.measure.model import Plan
@@ -39,7 +40,6 @@ from upshift.workload.model import Workload
 
 LEAST_TRIALS = 3
 """Fewer give intervals that no effect leaves."""
-MOST_TRIALS = 1000
 _SERVER_BYTES = 700_000_000
 """What a server takes beside its buffer pool and its tier."""
 _SMALL_SERVER_BYTES = 200_000_000
@@ -122,8 +122,7 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     design = make_design(study.design, study.listed_factors(), study.listed_rows())
     arms = arms_of(study, design)
     _refuse_idle_factors(study, design)
-    for arm in arms:
-        _refuse_impossible(arm, _kind(arm, kind))
+    refuse_impossible_rows(arms, kind)
     if study.trainings > 1 and not any(arm.recipe and arm.recipe.profile != "none" for arm in arms):
         raise UsageError("trainings: no row's recipe has a profile", "leave trainings out")
     if study.layouts > 1:
@@ -178,6 +177,12 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
         ),
         noise=noise,
     )
+
+
+def refuse_impossible_rows(arms: Iterable[Arm], kind: ServerKind) -> None:
+    """Raises UsageError or NotEnoughRoom for a row that this machine cannot run now; ``kind`` is what recipes build."""
+    for arm in arms:
+        _refuse_impossible(arm, _kind(arm, kind))
 
 
 def refuse_missing_libraries(plan: StudyPlan) -> None:

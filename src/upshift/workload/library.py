@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from upshift.errors import WorkloadError
 from upshift.paths import shipped
+from upshift.toml import read_toml
 from upshift.values import describe_invalid
 from upshift.workload.model import Workload
 
@@ -35,11 +35,8 @@ def find_workload(name_or_path: str) -> Workload:
 
 def read_workload(file: Path) -> Workload:
     """The workload in a file. Raises WorkloadError when it cannot be read, or is none."""
+    told = read_toml(file, "workload file", "compare it with a file in workloads/", WorkloadError)
     try:
-        return Workload.model_validate({"name": file.stem, **tomllib.loads(file.read_text(encoding="utf-8"))})
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"{file} cannot be read: {error}", "name a file of TOML, in UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise WorkloadError(f"{file} is not TOML: {error}", "compare it with a file in workloads/") from error
+        return Workload.model_validate({"name": file.stem, **told})
     except ValidationError as error:
         raise WorkloadError(f"{file}: {describe_invalid(error)}", "docs/reference/workloads.md lists the keys") from error

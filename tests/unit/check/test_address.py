@@ -49,6 +49,7 @@ def test_a_url(url: str, address: Address) -> None:
         ("db:3306", "not the address"),
         ("mysql://db:many", "malformed"),
         ("mysql://db:99999", "malformed"),
+        ("mysql://db:0", "--server has port 0"),
         ("mysql://[::1", "malformed"),
         ("mysql://db?sokcet=/s", "unknown option: sokcet"),
         (None, "no server is named"),

@@ -85,7 +85,7 @@ def test_what_cannot_work_is_refused_with_the_file_and_the_key(tmp_path: Path, t
 def test_a_recipe_in_another_encoding_is_told(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_bytes(b'description = "caf\xe9"\n')
-    with pytest.raises(RecipeError, match=r"mine\.toml cannot be read: 'utf-8'"):
+    with pytest.raises(RecipeError, match=r"mine\.toml is not UTF-8"):
         read_recipe(file)
 
 

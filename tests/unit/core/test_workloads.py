@@ -125,7 +125,7 @@ def test_a_malformed_file_is_refused_with_its_name_and_the_key(tmp_path: Path, t
 def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_bytes(b'description = "caf\xe9"\n' + GOOD.encode())
-    with pytest.raises(WorkloadError, match=r"mine\.toml cannot be read: 'utf-8'"):
+    with pytest.raises(WorkloadError, match=r"mine\.toml is not UTF-8"):
         find_workload(str(file))
 
 

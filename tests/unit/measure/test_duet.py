@@ -73,8 +73,12 @@ def test_a_core_without_a_twin_is_left_idle_and_said() -> None:
 def test_too_few_cores_are_refused_with_a_way_on(topology: Topology) -> None:
     count = f"{len(topology)} {'CPU' if len(topology) == 1 else 'CPUs'} here"
     with pytest.raises(UsageError, match=f"a duet needs two equal sets of whole cores, .* {count}") as refused:
-        assign_duet(topology.keys(), topology)
+        assign_duet(topology.keys(), topology, (named(), named()))
     assert "four CPUs" in str(refused.value.hint) and "server_cpus" in str(refused.value.hint)
+    # A study and `optimize` make their servers: no file of theirs names CPUs.
+    with pytest.raises(UsageError) as refused:
+        assign_duet(topology.keys(), topology)
+    assert "four CPUs" in str(refused.value.hint) and "server_cpus" not in str(refused.value.hint)
     assert not assign(topology.keys(), topology).duet
 
 

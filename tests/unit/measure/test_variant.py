@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_bench import plan
 from fakes import FakeKind, FakeProcess, FakeShell, Output, half_a_copy
+from pydantic import ValidationError
 
 from upshift.errors import CommandFailed, NotEnoughRoom, ServerFailed, UsageError
 from upshift.measure.model import Load
 from upshift.measure.server_bench import ServerBench
-from upshift.measure.variant import Surroundings, Tier, Variant, find_variant
+from upshift.measure.variant import Surroundings, Tier, Variant, find_variant, split_name
 from upshift.paths import CHECKOUT
 from upshift.server.kind import Program
 from upshift.workload.model import Workload
@@ -173,11 +175,54 @@ def test_a_server_in_the_home_of_an_unknown_user() -> None:
         find_variant("new=~nobody-of-this-name/mysqld")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"environment": {"A=B": "1"}}, "environment: 'A=B' has '=' in a name"),
+        ({"environment": {"": "1"}}, "environment have a value without a name"),
+        ({"settings": {"": "1"}}, "settings have a value without a name"),
+        ({"environment": {"A": "b\0c"}}, "has a NUL"),
+        ({"settings": {"a": "\0"}}, "has a NUL"),
+        ({"under": ("nice", "\0")}, "has a NUL"),
+        ({"client": ("\0",)}, "has a NUL"),
+        ({"tier": {"size": "1M", "options": ("\0",)}}, "has a NUL"),
+        ({"server_cpus": (True,)}, "valid integer"),
+        ({"client_cpus": ("1",)}, "valid integer"),
+    ],
+)
+def test_what_no_process_can_be_started_with_is_refused(given: dict[str, Any], said: str) -> None:
+    """Before, the first server that was to start ended in a traceback."""
+    with pytest.raises(ValidationError, match=said):
+        Surroundings.model_validate(given)
+
+
+def test_names_and_folders_may_have_an_equals_sign(server: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "a=b" / "mysqld"
+    odd.parent.mkdir()
+    odd.symlink_to(server)
+    assert split_name(f"{odd}") == ("", f"{odd}")
+    assert split_name(f"old={odd}") == ("old", f"{odd}")
+    assert split_name(f"spin=none={server}") == ("spin=none", f"{server}")
+    assert split_name(f"a/b={server}") == ("a/b", f"{server}")
+    assert split_name("new=/a=b/absent") == ("new", "/a=b/absent")
+    assert split_name("/a=b/absent") == ("", "/a=b/absent")
+    assert split_name("new=absent") == ("new", "absent")
+
+
 def test_a_variant_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "program.toml").write_bytes(b"\x7fELF\xff")
     (tmp_path / "folder.toml").mkdir()
-    for name in ("program", "folder"):
-        with pytest.raises(UsageError, match=rf"{name}\.toml is no variant"):
+    (tmp_path / "loop.toml").symlink_to("loop.toml")
+    (tmp_path / "deep.toml").write_text("x = " + "[" * 3000)
+    (tmp_path / "long.toml").write_text("x = " + "1" * 5000)
+    for name, said in (
+        ("program", "is not UTF-8"),
+        ("folder", "cannot be read: Is a directory"),
+        ("loop", "names a path that is none|cannot be read"),
+        ("deep", "is not a variant file: .* nested too deep"),
+        ("long", "is not TOML"),
+    ):
+        with pytest.raises(UsageError, match=rf"{name}\.toml ({said})"):
             find_variant(str(tmp_path / f"{name}.toml"))
 
 

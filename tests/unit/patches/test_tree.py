@@ -59,6 +59,41 @@ def test_changes_in_place_leave_hard_links_alone(tmp_path: Path, series: Series)
     assert (tmp_path / "other.cc").read_text() == SOURCE["server.cc"]
 
 
+def test_a_disk_that_is_full_leaves_the_tree_as_it_was(tmp_path: Path, series: Series, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, some files were patched and some were not, and the next try was refused."""
+    tree = tree_in(tmp_path / "tree")
+    fitted, before = fit_tree(series.patches, tree), state(tree)
+    chmod, done = Path.chmod, []
+
+    def full(file: Path, mode: int) -> None:
+        done.append(file)
+        if len(done) == 2:
+            raise OSError(28, "No space left on device")
+        chmod(file, mode)
+
+    monkeypatch.setattr(Path, "chmod", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_changes(tree, tree, fitted)
+    assert state(tree) == before and not (tree / "new").exists()
+    done.clear()
+    with pytest.raises(OSError, match="No space left"):
+        copy_patched(tree, tmp_path / "copy", fitted, share=False)
+    assert [each.name for each in tmp_path.iterdir() if each.name not in ("tree", "series")] == []
+
+
+@pytest.mark.parametrize("way", ["new/file.h/x", "new"])
+def test_what_stands_in_the_way_of_a_new_file_is_told_before_anything_is_written(
+    tmp_path: Path, series: Series, way: str
+) -> None:
+    tree = tree_in(tmp_path / "tree")
+    (tree / way).parent.mkdir(parents=True, exist_ok=True)
+    (tree / way).touch()
+    with pytest.raises(PatchRefused, match="stands in the way of a file of the patches") as error:
+        refuse_unfit(FakeShell(), series.patches, tree, "1.5")
+    assert error.value.hint
+    assert not fit_tree(series.patches, tree).fits[0].fits  # as `upshift patch check` says
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 def test_local_changes_in_what_patches_change_are_refused(tmp_path: Path, series: Series) -> None:
     tree, shell = tree_in(tmp_path / "tree"), SystemShell()

@@ -115,13 +115,17 @@ def run(*arguments: str) -> None:
 def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
     server = tmp_path / "mysqld"
     server.touch()
-    both = ("--stock", str(server), "--patched", str(server))
+    other = tmp_path / "patched"
+    other.touch()
+    both = ("--stock", str(server), "--patched", str(other))
     built = build_folder(tmp_path)
     unreasoned = tmp_path / "allowed.toml"
     unreasoned.write_text('[[test]]\nname = "main.ps"\npatch = "one"\n')
     for arguments, message in (
         (("--stock", str(server), "--patched", str(tmp_path / "none")), "--patched: there is no"),
+        (("--stock", str(server), "--patched", str(server)), "--stock and --patched are one file"),
         ((*both, "--setting", "ON"), "NAME=VALUE"),
+        ((*both, "--setting", "a=1", "--setting", "a=2"), "--setting a is named twice"),
         ((*both, "--setting", "a_b=1", "--setting", "a-b=2"), "named twice"),
         ((*both, "--setting", "DataDir=/var/lib/mysql"), "--setting sets DataDir: Upshift starts mysql on its own data folder"),
         ((*both, "--setting", "log-bin=/var/log/mysql/bin"), "--setting lets mysql write outside of its data folder: log_bin="),
@@ -146,7 +150,8 @@ def test_a_dry_run_names_the_parts_and_starts_nothing(tmp_path: Path, capsys: py
     both = ("--stock", str(build_folder(tmp_path)), "--patched", str(server))
     (tmp_path / "mysql-test" / "t").mkdir(parents=True)
     less = ("--minutes", "0", "--statements", "500", "--seed", "9")
-    run(*both, "--dry-run", *less, "--mtr-statements", "main", "--mtr", "main", "--mtr-mode", "ps-on", "--mtr-mode", "off")
+    modes = ("--mtr-mode", "ps-on", "--mtr-mode", "off", "--mtr-mode", "ps-on")
+    run(*both, "--dry-run", *less, "--mtr-statements", "main", "--mtr", "main", "--mtr", "main", *modes)
     assert capsys.readouterr().out.splitlines() == [
         "mix: fixed statements",
         "tests: statements of MySQL's suite main",

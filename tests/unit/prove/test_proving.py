@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from upshift.cli import programs
 from upshift.cli.app import app
-from upshift.errors import ServerFailed, UpshiftError
+from upshift.errors import ServerFailed, UpshiftError, UsageError
 from upshift.prove import proving
 from upshift.prove.model import Asked, Part, Proof
 from upshift.server.instance import RunningServer
@@ -24,6 +24,13 @@ from upshift.server.kinds import default_kind
 from upshift.shell import Command
 
 CHECKED = {"statements": 3, "wall_s": 0.0, "wrong": [], "lost": False}
+
+
+def servers_in(folder: Path) -> list[str]:
+    """The options that name two servers."""
+    for name in ("stock", "patched"):
+        (folder / name).touch()
+    return ["--stock", str(folder / "stock"), "--patched", str(folder / "patched")]
 
 
 class House:
@@ -158,9 +165,8 @@ def test_a_proof_that_is_killed_while_it_is_written_leaves_that_of_the_part_befo
 
     monkeypatch.setattr("upshift.prove.proving.prove", proves)
     monkeypatch.setattr(programs, "built_programs", lambda *given, **named: tmp_path)
-    server, kept = tmp_path / "mysqld", tmp_path / "kept"
-    server.touch()
-    words = ["patch", "prove", "--stock", str(server), "--patched", str(server), "--keep", str(kept)]
+    kept = tmp_path / "kept"
+    words = ["patch", "prove", *servers_in(tmp_path), "--keep", str(kept)]
     assert get_command(app).main(words, standalone_mode=False) == 130
     assert Proof.model_validate_json((kept / "proof.json").read_text()) == first
 
@@ -173,12 +179,36 @@ def test_no_hint_names_a_log_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr("upshift.prove.proving.prove", fails)
     monkeypatch.setattr(programs, "built_programs", lambda *given, **named: tmp_path)
-    server = tmp_path / "mysqld"
-    server.touch()
     keep = ("--keep", str(tmp_path / "kept")) if is_kept else ()
     with pytest.raises(UpshiftError) as caught:
-        get_command(app).main(
-            ["patch", "prove", "--stock", str(server), "--patched", str(server), *keep], standalone_mode=False
-        )
+        get_command(app).main(["patch", "prove", *servers_in(tmp_path), *keep], standalone_mode=False)
     assert ("kept/mix.log" in caught.value.hint) == is_kept
     assert ("--keep FOLDER" in caught.value.hint) != is_kept
+
+
+@pytest.mark.parametrize(
+    ("stock", "patched", "said"),
+    [
+        ({"read_only": "OFF"}, {"count_notnull": "ON"}, None),
+        ({"count_notnull": "ON"}, {"read_only": "OFF"}, "are they swapped"),
+        ({"read_only": "OFF"}, {"read_only": "OFF"}, None),
+    ],
+)
+def test_servers_that_are_swapped_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stock: dict[str, str], patched: dict[str, str], said: str | None
+) -> None:
+    """Before, the patched server was compared with itself for an hour: everything was equal, and exit code 0."""
+    house = House(tmp_path, monkeypatch)
+    known = {Path("stock"): stock, Path("patched"): patched}
+    monkeypatch.setattr(proving, "_variables", known.__getitem__)
+    house.work.switches = {name: value for name, value in patched.items() if name == "count_notnull"}
+    servers = [
+        RunningServer(default_kind(), Program(kind="mysql", binary=tmp_path), FakeProcess(), socket, house.log)
+        for socket in known
+    ]
+    if said is None:
+        house.work._refuse_swapped(*servers)
+        return
+    with pytest.raises(UsageError, match=r"--stock has switches of the patches .*: count_notnull") as caught:
+        house.work._refuse_swapped(*servers)
+    assert said in caught.value.hint

@@ -32,6 +32,11 @@ def began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StudyPlan:
     """The plan of a run in the folder ``run``, as its manifest has it."""
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
     study = written(tmp_path, NATIVE, FEW, MANY)
+    return begin(study)
+
+
+def begin(study: Study) -> StudyPlan:
+    """A run of the study."""
     plan = make_plan(study, KIND, measuring_plan(study.options()), {})
     manifest = Manifest(
         command=("upshift", "study", "study.toml"),
@@ -68,3 +73,27 @@ def test_what_confirms_is_the_row_that_was_measured_whatever_its_recipe_says_now
     now = written(tmp_path, NATIVE, FEW, MANY, recipe=RECIPE.replace("-O2", "-O3"))
     assert arm_of(now, began, (1, 0)) == began.arms[began.design.rows.index((1, 0))]
     assert arm_of(now, began, None) is None
+
+
+def test_a_row_whose_executable_is_gone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a traceback."""
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "cache"))
+    server = tmp_path / "mysqld"
+    server.touch(mode=0o755)
+    spin = '[factors.spin.none]\nsettings = { innodb_spin_wait_delay = "0" }\n'
+    (tmp_path / "study.toml").write_text(HEAD.replace('recipe = "mine.toml"', 'binary = "mysqld"') + spin)
+    study = read_study(tmp_path / "study.toml")
+    begin(study)
+    server.unlink()
+    with pytest.raises(UsageError, match=f"row 'off': {server} is not an executable"):
+        _resumed(study, "last")
+
+
+def test_another_budget_is_told_to_be_left_out(tmp_path: Path, began: StudyPlan) -> None:
+    longer = written(tmp_path, NATIVE, FEW, MANY).model_copy(update={"budget": 9000.0})
+    with pytest.raises(UsageError, match="began: budget") as error:
+        _resumed(longer, "last", "150m")
+    assert error.value.hint.startswith("leave --budget out")
+    with pytest.raises(UsageError, match="began: budget") as error:
+        _resumed(longer, "last")
+    assert error.value.hint.startswith("restore the file")

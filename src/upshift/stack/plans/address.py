@@ -73,6 +73,8 @@ def read_address(
         )
     if unknown := options.keys() - {"socket", "tls-ca"}:
         raise UsageError(f"{option} has an unknown option: {', '.join(sorted(unknown))}", "the options are socket and tls-ca")
+    if port == 0:
+        raise UsageError(f"{option} has port 0, which no server has", "ports are numbers from 1 to 65535")
     return Address(
         postgres=True,
         host=parts.hostname or ("" if "socket" in options else "127.0.0.1"),

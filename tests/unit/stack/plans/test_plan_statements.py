@@ -159,6 +159,7 @@ def test_cells_that_differ_stay_different() -> None:
         ("redis://host", "no address"),
         ("host:3306", "no address"),
         ("postgres://host:port/shop", "malformed"),
+        ("postgres://host:0/shop", "port 0"),
         ("postgres://host/shop?sslmode=require", "unknown option"),
         ("mysql://host/shop?ssl-mode=required", "unknown option"),
     ],
