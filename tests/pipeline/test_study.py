@@ -215,5 +215,5 @@ def test_a_dry_run_shows_the_design_and_does_nothing(cli: Cli, tmp_path: Path) -
     ]
     assert trials[0] > trials[1]
     refused = run(cli, tmp_path, PLANTED, "--dry-run", "--budget", "soon")
-    assert refused.code == 2 and "--budget takes a number and a unit, not 'soon'" in refused.stderr
+    assert refused.code == 2 and "--budget takes a number and a unit, up to 1000h, not 'soon'" in refused.stderr
     assert cli.runs() == before
