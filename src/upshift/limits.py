@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 MOST_TRIALS = 1000
+"""Of one experiment, and the most that is worked out for another."""
 MOST_ROUNDS = 10_000
 MOST_CONNECTIONS = 100_000
 MOST_SECONDS = 86_400

@@ -30,7 +30,8 @@ TREE_BYTES = 5_000_000_000
 GCC_HEADERS_BYTES = 5_000_000_000
 NOTHING = Flags()
 _HEADERS = "pch"
-_OPAQUE = Path(__file__).with_name("opaque.cmake")
+OPAQUE = Path(__file__).with_name("opaque.cmake")
+"""Keeps link-time optimisation from sources, see ``keeps_opaque``."""
 
 
 def default_jobs(say: Callable[[str], None] = lambda _text: None) -> int:
@@ -64,7 +65,7 @@ def build_whole(
     _need_disk(bench.folder, tree, recipe)
     if not (tree / "build.ninja").is_file():
         launcher = launcher_command(bench, kind, source, recipe, toolchain)
-        shutil.copy2(_OPAQUE, bench.folder)
+        shutil.copy2(OPAQUE, bench.folder)
         configure = configure_command(kind, source, recipe, toolchain, tree, launcher, extra=extra, relocations=relocations)
         bench.progress.update(0, 1, "configure")
         bench.shell.run(configure, log=bench.log)
@@ -110,12 +111,15 @@ def configure_command(
     )
 
 
+def keeps_opaque(kind: SourceKind, recipe: Recipe) -> bool:
+    """Whether a whole build has link-time optimisation, and sources that their callers must not see into."""
+    return bool(kind.opaque) and (recipe.lto != "none" or any(flag.startswith("-flto") for flag in recipe.flags))
+
+
 def _opaque(kind: SourceKind, recipe: Recipe, tree: Path) -> dict[str, str]:
-    """What keeps link-time optimisation from the sources that their callers must not see into."""
-    optimised = recipe.lto != "none" or any(flag.startswith("-flto") for flag in recipe.flags)
-    if not (optimised and kind.opaque):
+    if not keeps_opaque(kind, recipe):
         return {}
-    return {"CMAKE_PROJECT_INCLUDE": str(tree.parent / _OPAQUE.name), "OPAQUE_SOURCES": ";".join(kind.opaque)}
+    return {"CMAKE_PROJECT_INCLUDE": str(tree.parent / OPAQUE.name), "OPAQUE_SOURCES": ";".join(kind.opaque)}
 
 
 def launcher_command(

@@ -15,8 +15,9 @@ import math
 
 from scipy.special import stdtrit
 
+from upshift.limits import MOST_TRIALS
 from upshift.measure.model import Plan
-from upshift.measure.statistics import LEVEL, MOST_TRIALS
+from upshift.measure.statistics import LEVEL
 from upshift.values import Value
 
 BLOCK_S = 0.5

@@ -45,6 +45,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from scipy.special import nctdtr, stdtr, stdtrit
 
+from upshift.limits import MOST_TRIALS
 from upshift.measure.model import Comparison, Level, Load, Metric, Slice, Verdict
 
 LEVEL = 0.05
@@ -56,8 +57,6 @@ UNBOUNDED_LOW, UNBOUNDED_HIGH = 0.0, 1e9
 """Stand for no limit at all; every interval is clipped to them."""
 FIRST_TRIALS = 6
 """Trials asked for where no spread is known yet."""
-MOST_TRIALS = 1000
-"""More than this many is not worked out: it means never."""
 
 _BUCKET_LOG = math.log(1e8) / 1024
 """sysbench's histogram: 1024 buckets from 1 us to 100 s (src/sb_histogram.c, sysbench.c)."""

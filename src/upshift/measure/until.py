@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 
 from upshift.errors import UsageError
+from upshift.limits import MOST_TRIALS
 from upshift.measure.model import Comparison, Plan, Reached, Slice
-from upshift.measure.statistics import LEVEL, MOST_TRIALS, UNBOUNDED_HIGH, half_width, pairs
+from upshift.measure.statistics import LEVEL, UNBOUNDED_HIGH, half_width, pairs
 
 _LEAST_FIRST_STAGE = 2
 

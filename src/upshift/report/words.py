@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+from upshift.limits import MOST_TRIALS
 from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Metric, Plan, Reached, Verdict
 from upshift.measure.pilot import in_words
 from upshift.measure.placement import Seat
-from upshift.measure.statistics import LEVEL, MARGIN, MOST_TRIALS, UNBOUNDED_HIGH
+from upshift.measure.statistics import LEVEL, MARGIN, UNBOUNDED_HIGH
 from upshift.measure.variant import Surroundings
 from upshift.run.record import duration as duration  # noqa: PLC0414  templates take it from here
 

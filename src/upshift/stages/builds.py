@@ -14,7 +14,7 @@ from upshift.profile import gcc
 from upshift.profile.gate import refuse_another_source
 from upshift.profile.model import Gated, HotSet, Profile
 from upshift.source.model import Source
-from upshift.stages.keys import SOMEWHERE, configured, headers_key, processor_key
+from upshift.stages.keys import SOMEWHERE, configured, headers_key, opaque_key, processor_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.source import unchanged
@@ -54,6 +54,7 @@ def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, 
         "targets": lab.kind.targets,
         "configure": configured(lab.kind, source, shared, toolchain, _lto(recipe, jobs=1), relocations),
         "headers": headers_key(lab.kind, shared),
+        **opaque_key(lab.kind, shared),
         **processor_key(shared),
     }
     made = lab.stages.run(Stage.PLAIN_BUILD, Build, action, inputs=inputs, goes_on=True, works=lambda kept: _starts(lab, kept))

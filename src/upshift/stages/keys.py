@@ -11,7 +11,7 @@ from typing import Any
 
 from upshift.build import pch_launcher
 from upshift.build.recipe import Recipe
-from upshift.build.whole import configure_command
+from upshift.build.whole import OPAQUE, configure_command, keeps_opaque
 from upshift.machine import cpu_identity
 from upshift.measure.variant import Variant
 from upshift.native.programs import TIER_LIBRARY, programs_dir
@@ -98,6 +98,11 @@ def processor_key(recipe: Recipe) -> Mapping[str, Any]:
     """The processor, where it decides what a compiler makes."""
     given = (*recipe.flags, *recipe.link_flags, *(word for value in recipe.options.values() for word in value.split()))
     return {"cpu": cpu_identity()} if any(word.endswith("=native") for word in given) else {}
+
+
+def opaque_key(kind: SourceKind, recipe: Recipe) -> Mapping[str, Any]:
+    """What keeps sources of a whole build from link-time optimisation, where something does."""
+    return {"opaque": file_sha256(OPAQUE)} if keeps_opaque(kind, recipe) else {}
 
 
 def headers_key(kind: SourceKind, recipe: Recipe) -> Mapping[str, Any]:

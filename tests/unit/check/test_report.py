@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cards import MACHINE, card
 from examples import EXAMPLES
+from in_process import Run, run_main
 from rich.console import Console
 from served import MARIADB, WELL, changed, table
 
@@ -30,7 +31,6 @@ from upshift.cli import outcome
 from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
 
-Run = Callable[..., tuple[int, str, str]]
 BAD = changed(
     variables={"innodb_doublewrite": "OFF", "general_log": "ON", "innodb_stats_persistent_sample_pages": "2"},
     tables=tuple(table(f"old_{number}", engine="MyISAM") for number in range(30)),
@@ -91,14 +91,7 @@ def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.setenv("HOME", str(tmp_path))
 
     def run(*arguments: str, server: str = "mysql://db") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["upshift", "check", "--server", server, *arguments])
-        code: Any = 0
-        try:
-            cli_app.main()
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return run_main(monkeypatch, capsys, "check", "--server", server, *arguments)
 
     return run
 

@@ -52,6 +52,13 @@ def test_binary_logs_of_a_mariadb_that_counts_days() -> None:
     assert "binlog-kept-forever" not in findings(changed(old, variables={"log_bin": "ON", "expire_logs_days": "7"}))
 
 
+def test_the_thread_pool_of_an_older_mysql_is_given_no_setting_that_it_may_refuse() -> None:
+    busy = changed(threads_running=(60, 2, 70, 64, 58))
+    ours = findings(busy)["thread-pool"].my_cnf
+    assert "thread_pool_max_transactions_limit = 0" in ours
+    assert findings(changed(busy, version=(9, 6, 0)))["thread-pool"].my_cnf == ("plugin_load_add = thread_pool.so",)
+
+
 @pytest.mark.parametrize(("version", "limited"), [((8, 0, 27), False), ((8, 0, 28), True)])
 def test_temptable_before_it_had_a_limit_for_one_table(version: tuple[int, int, int], limited: bool) -> None:
     facts = changed(version=version, variables={"tmp_table_size": str(64 * GIB), "max_heap_table_size": str(64 * GIB)})

@@ -10,13 +10,15 @@ import pytest
 from fakes import FakeKind, FakeProgress, toolchain
 
 from upshift.build.recipe import Recipe
-from upshift.build.whole import build_whole, configure_command
+from upshift.build.whole import OPAQUE, build_whole, configure_command
 from upshift.errors import MissingTool
 from upshift.server.mysql import MySQL
 from upshift.shell import SystemShell
 from upshift.source.model import Source
+from upshift.stages.keys import opaque_key
 from upshift.toolchain import flags
 from upshift.toolchain.find import find
+from upshift.values import file_sha256
 from upshift.workbench import Workbench
 
 PROJECT = {
@@ -33,6 +35,7 @@ target_link_libraries(server sql)
     "main.cc": "int parse();\nint main_check();\nint main() { return parse() + main_check(); }\n",
 }
 KIND = FakeKind(opaque=("sql/check.cc", "deep/main_check.cc"))
+MYSQL = Source(kind="mysql", version="9.7.4", origin="tests", sha256="0", verified="none", path=Path("/mysql"))
 BITCODE = b"BC\xc0\xde"
 
 
@@ -79,8 +82,7 @@ def test_a_build_without_link_time_optimisation_needs_none_of_it() -> None:
         return command.pasteable()
 
     assert "OPAQUE" not in configured(Recipe(name="plain"))
+    assert not opaque_key(MySQL(), Recipe(name="plain"))
+    assert opaque_key(MySQL(), Recipe(name="late", lto="thin")) == {"opaque": file_sha256(OPAQUE)}
     late = configured(Recipe(name="late", lto="thin"))
     assert "-DOPAQUE_SOURCES=sql/check_stack.cc" in late and "-DCMAKE_PROJECT_INCLUDE=/stage/opaque.cmake" in late
-
-
-MYSQL = Source(kind="mysql", version="9.7.4", origin="tests", sha256="0", verified="none", path=Path("/mysql"))

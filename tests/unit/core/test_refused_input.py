@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fakes import FakeShell
+from in_process import Run, run_main
 
-from upshift.cli import app as cli_app
 from upshift.cli.amounts import parse_patches, parse_time, parse_until
 from upshift.cli.clean import parse_age
 from upshift.cli.optimize import parse_connections
@@ -26,7 +24,6 @@ from upshift.server.kind import Program
 from upshift.server.mysql import KIND
 from upshift.study.file import find_study
 
-Run = Callable[..., tuple[int, str, str]]
 SERVERS = ("/bin/true", "b=/bin/echo")
 STUDY = """
 budget = "2h"
@@ -45,14 +42,7 @@ def upshift(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.delenv("UPSHIFT_SERVER_KIND", raising=False)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["upshift", *arguments])
-        code: Any = 0
-        try:
-            cli_app.main()
-        except SystemExit as end:
-            code = end.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
+        return run_main(monkeypatch, capsys, *arguments)
 
     return run
 

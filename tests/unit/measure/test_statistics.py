@@ -8,10 +8,10 @@ import pytest
 from fake_bench import READS, one_slice
 from scipy import stats
 
+from upshift.limits import MOST_TRIALS
 from upshift.measure.model import Comparison, Slice
 from upshift.measure.statistics import (
     FIRST_TRIALS,
-    MOST_TRIALS,
     common_confidence,
     comparisons,
     estimate,

@@ -21,6 +21,8 @@ _LONG_S = 3600
 _LEAST_BACKLOG = 50
 _LONG_LOCK_WAIT_S = 600
 _MOST_PREPARED = 4_194_304
+_POOL_OF_THE_SOURCE = (9, 7, 0)
+"""The first MySQL whose source has the thread pool. A server refuses a setting that its plugin does not know."""
 
 
 def _near_limit(facts: Facts) -> Found | None:
@@ -67,7 +69,8 @@ def _thread_pool(facts: Facts) -> Found | None:
     if not host.thread_pool:
         return None
     told += f" thread_pool.so lies in {facts.text('plugin_dir')}."
-    return Found(evidence=told, settings=THREAD_POOL)
+    known = facts.version >= _POOL_OF_THE_SOURCE
+    return Found(evidence=told, settings=THREAD_POOL if known else {"plugin_load_add": THREAD_POOL["plugin_load_add"]})
 
 
 def _thread_concurrency(facts: Facts) -> Found | None:
