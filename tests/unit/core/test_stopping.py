@@ -148,7 +148,9 @@ def test_an_install_goes_on_when_upshift_is_killed(apt: Path) -> None:
     conductor.kill()
     conductor.communicate()
     assert wait_for(apt / "installed") == "whole\n"
-    assert (apt / "signals").read_text() == "INT\n"
+    # Linux sends the signal of a parent's death once for each thread that was the parent: as the threads die one after the
+    # other, a child may pass from one to the next.
+    assert set((apt / "signals").read_text().split()) == {"INT"}
     assert ended(int((apt / "pid").read_text()))
 
 
