@@ -21,6 +21,10 @@ class Patched(Value):
     """The patched source that is compiled in its place."""
     objects: Path
     """The folder of the objects that are linked in place of the tree's, by the paths of those."""
+    tree: Annotated[Path | None, Field(exclude_if=is_empty)] = None
+    """The configured build folder, where patches touch plugins: that of the build then has links to all but the new plugins.
+    None: they are one.
+    """
 
 
 class Build(Value):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from upshift.build import bitcode
@@ -12,6 +14,7 @@ from upshift.build.model import Build, Patched
 from upshift.build.ninja import Step, run_ninja
 from upshift.build.recipe import Recipe
 from upshift.build.steps import OBJECTS, at_source, link_command, replaced, steps_of
+from upshift.build.touched import Touched
 from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks, try_headers_again
 from upshift.errors import UpshiftError
 from upshift.profile.model import HotSet
@@ -101,39 +104,76 @@ def build_touched(
     toolchain: Toolchain,
     plain: Build,
     configured: Path,
-    touched: Sequence[Step],
+    touched: Touched,
     *,
     jobs: int | None = None,
 ) -> Build:
     """Compile the ``touched`` steps of ``plain`` from the patched ``source`` in place of the ``configured`` one, with the same
-    flags, and link the server with them. Raises CommandFailed when a compiler fails.
+    flags, and link the server and the touched plugins with them. Where there are such plugins, the build's tree is a folder of
+    links. Raises CommandFailed when a compiler fails.
     """
-    patched = Patched(configured=configured, source=source.path, objects=objects_folder(bench))
+    patched = Patched(
+        configured=configured,
+        source=source.path,
+        objects=objects_folder(bench),
+        tree=plain.tree if touched.plugins else None,
+    )
     launcher = launcher_command(bench, kind, source, plain.recipe, toolchain)
-    rebuilt = {step.output: patched.objects / step.output for step in touched}
-    rules = [
-        _compile_rule(plain.tree, _compile_command(step, toolchain), rebuilt[step.output], launcher, ()) for step in touched
-    ]
+    rebuilt = {step.output: patched.objects / step.output for step in touched.steps}
+    # Apart from the server's objects: an object of the same path may be in both.
+    plugins = {step.output: bench.folder / "plugins" / step.output for step in touched.plugins}
+    compiled = [(step, rebuilt[step.output]) for step in touched.steps]
+    compiled += [(step, plugins[step.output]) for step in touched.plugins if step.source]
+    rules = [_compile_rule(plain.tree, _compile_command(step, toolchain), target, launcher, ()) for step, target in compiled]
     server = bench.folder / kind.server_target
     link = at_source(steps_of(bench.shell, kind, plain)[-1], configured, source.path)
+    # Before the plugins': link_of takes the first for the server's.
     rules.append(_link_rule(plain.tree, server, link_command(link, rebuilt, server, ()), inputs=list(rebuilt.values())))
+    links = [step for step in touched.plugins if not step.source]
+    for step in links:
+        objects = {path: file for path, file in plugins.items() if path in step.argv and path != step.output}
+        target = plugins[step.output]
+        rules.append(_link_rule(plain.tree, target, link_command(step, objects, target, ()), inputs=list(objects.values())))
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
-    for target in rebuilt.values():
+    for target in (*rebuilt.values(), *plugins.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
     patched.objects.mkdir(exist_ok=True)
     try_headers_again(bench)
-    run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
+    made = {step.output: plugins[step.output] for step in links}
+    run_ninja(bench, bench.folder, (str(server), *map(str, made.values())), jobs or default_jobs())
     forget_headers(bench)
+    tree = plain.tree
+    if made:
+        tree = bench.folder / "tree"
+        # An attempt that was interrupted may have left a part of it.
+        shutil.rmtree(tree, ignore_errors=True)
+        link_tree(plain.tree, tree, made)
     return plain.model_copy(
         update={
+            "tree": tree,
             "source_sha256": source.sha256,
             "server": server,
             "sha256": file_sha256(server),
-            "objects": len(rebuilt),
+            "objects": len(compiled),
             "fallbacks": read_fallbacks(bench.folder),
             "patched": patched,
         }
     )
+
+
+def link_tree(tree: Path, target: Path, files: Mapping[str, Path]) -> None:
+    """A folder ``target`` that looks like ``tree``, with links to what is in it but for ``files``, by their paths in it, which
+    take the place of its own.
+    """
+    target.mkdir()
+    for entry in tree.iterdir():
+        below = {path.partition("/")[2]: file for path, file in files.items() if path.startswith(f"{entry.name}/")}
+        if below:
+            link_tree(entry, target / entry.name, below)
+        elif file := files.get(entry.name):
+            os.link(file, target / entry.name)
+        else:
+            (target / entry.name).symlink_to(entry)
 
 
 def link_again(bench: Workbench, kind: SourceKind, build: Build, flags: Sequence[str]) -> Build:

@@ -68,9 +68,9 @@ def _without_dependencies(argv: Sequence[str]) -> Iterator[str]:
             yield part
 
 
-def archive_members(shell: Shell, tree: Path, target: str) -> dict[str, list[str]]:
+def archive_members(shell: Shell, tree: Path, *targets: str) -> dict[str, list[str]]:
     """``lib/libx.a(y.cc.o)`` to the object files of that name in the archive, from ninja's ``ar`` commands."""
-    done = shell.run(Command(("ninja", "-C", str(tree), "-t", "commands", target)))
+    done = shell.run(Command(("ninja", "-C", str(tree), "-t", "commands", *targets)))
     members: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         for part in line.split(" && "):

@@ -10,7 +10,7 @@ import os
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,7 +85,10 @@ def read_includes(source: Path, tree: Path, skipped: Sequence[str]) -> Includes:
 class Touched:
     """What patches mean for a build: the steps to do again, or why they cannot be done alone."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
+    """Those that compile for the server."""
+    plugins: tuple[Step, ...] = ()
+    """Those that compile for plugins, then those that link the plugins."""
     whole: str = ""
     """Why the whole source must be built; empty: it need not."""
 
@@ -93,34 +96,64 @@ class Touched:
 def touched_steps(
     server: Sequence[Step],
     loaded: Sequence[Step],
+    plugins: Collection[str],
     members: Mapping[str, Sequence[str]],
     tree: Path,
     includes: Includes,
     changed: Collection[str],
 ) -> Touched:
-    """The steps of ``server`` whose sources are reached from ``changed`` files; steps and files name the same source.
+    """The steps whose sources are reached from ``changed`` files; steps and files name the same source.
 
-    ``loaded`` are the steps of what the server may load: one that a changed header reaches would no longer agree with it.
+    ``server`` are the steps of the server, ``loaded`` those of what it may load, which are the files ``plugins``.
     ``members`` are the objects in archives, by names such as ``lib/libx.a(y.cc.o)``.
     """
 
     def of(known: Sequence[Step], reached: Collection[str]) -> tuple[Step, ...]:
         return tuple(step for step in known if step.source and os.path.normpath(tree / step.source) in reached)
 
-    found = of(server, includes.reached(changed))
+    reached = includes.reached(changed)
+    found = of(server, reached)
     outputs = {step.output for step in found}
     # The build's own programs and shared objects: they made files that other steps read, or the server loads them.
     for other in (step for step in server[:-1] if not step.source):
         if ours := outputs & set(other.argv):
-            return Touched((), f"{other.output}, which the build needs itself, is linked from {min(ours)}")
-    headers = {path for path in changed if not path.endswith(_SOURCES)}
-    own = {step.output for step in server}
-    if apart := [step for step in of(loaded, includes.reached(headers)) if step.output not in own]:
-        return Touched((), f"what the server loads includes a changed header: {apart[0].output}")
-    # What the server loads keeps its copy of code that the server is linked from, too.
+            return Touched(whole=f"{other.output}, which the build needs itself, is linked from {min(ours)}")
+    # A plugin keeps its copy of code that the server is linked from, too, unless it would no longer agree with a header.
     compiled = {os.path.normpath(tree / step.source) for step in server if step.source}
-    if alone := of(loaded, includes.reached(changed) - compiled):
-        return Touched((), f"what the server loads is compiled from a changed source: {alone[0].output}")
-    link = set(server[-1].argv)
-    in_archives = {path for name, paths in members.items() if name.split("(")[0] in link for path in paths}
-    return Touched(tuple(step for step in found if step.output in link | in_archives))
+    by_header = includes.reached({path for path in changed if not path.endswith(_SOURCES)})
+    again = {step.output: step for step in of((*server, *loaded), by_header | (reached - compiled))}
+    apart = again.keys() - {step.output for step in server}
+    links = tuple(step for step in loaded if step.output in plugins and apart & set(step.argv))
+    if lost := _lost(again.keys(), apart, links, (*server, *loaded), plugins, members):
+        return Touched(whole=f"what the server loads has {min(lost)} by way of an archive, a library or a program")
+    linked = {part for step in links for part in step.argv}
+    in_archives = _in_archives(members, server[-1].argv)
+    return Touched(
+        steps=tuple(step for step in found if step.output in in_archives.union(server[-1].argv)),
+        plugins=(*(step for step in again.values() if step.output in linked), *links),
+    )
+
+
+def _lost(
+    again: Set[str],
+    apart: Set[str],
+    links: Sequence[Step],
+    known: Sequence[Step],
+    plugins: Collection[str],
+    members: Mapping[str, Sequence[str]],
+) -> Set[str]:
+    """What ``links`` alone do not renew: those of the objects ``apart`` that anything else is made of, plugins that others are
+    linked from, and members of the plugins' archives that would no longer agree with a header.
+    """
+    linked = {part for step in links for part in step.argv}
+    others = {part for step in known if not step.source and step.output not in plugins for part in step.argv}
+    between = {part for step in known if step.output in plugins for part in step.argv if part != step.output}
+    elsewhere = others.union(*members.values())
+    renewed = {step.output for step in links}
+    return (apart - linked) | (apart & elsewhere) | (renewed & (others | between)) | (again & _in_archives(members, linked))
+
+
+def _in_archives(members: Mapping[str, Sequence[str]], linked: Collection[str]) -> set[str]:
+    """The objects in those of the archives that are ``linked``."""
+    names = set(linked)
+    return {path for name, paths in members.items() if name.split("(")[0] in names for path in paths}

@@ -76,7 +76,7 @@ def make_package(
         _place(origin, tree / target)
     programs = sorted((*(tree / "bin").iterdir(), *tree.rglob("*.so")))
     for program in programs:
-        _refuse_libraries_of(plain.tree, program)
+        _refuse_libraries_of(plain, program)
         if post_linked and program.name == server.name:
             continue  # BOLT has dropped its relocations already, and objcopy does not know BOLT's program headers.
         # Relocations kept for BOLT and debug sections are of no use in service; symbols stay, for profilers.
@@ -138,8 +138,10 @@ def check(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _refuse_libraries_of(build: Path, program: Path) -> None:
+def _refuse_libraries_of(plain: Build, program: Path) -> None:
     """Raises VerifyFailed for a program that finds shared libraries in the build folder: it starts here, and nowhere else."""
+    # The linker knew the configured folder alone.
+    build = (plain.patched and plain.patched.tree) or plain.tree
     with program.open("rb") as file, contextlib.suppress(ELFError):  # bin/ may hold scripts
         dynamic = ELFFile(file).get_section_by_name(".dynamic")
         for tag in dynamic.iter_tags() if isinstance(dynamic, DynamicSection) else ():

@@ -68,7 +68,7 @@ def build_patched(lab: Lab, source: Source, patched: Source, plain: Build, *, re
         touched = _touched(lab, source, patched, plain)
         if touched.whole:
             return PatchedBuild(build=None, whole=touched.whole)
-        made = build_touched(bench, lab.kind, patched, plain.toolchain, plain, source.path, touched.steps, jobs=lab.jobs)
+        made = build_touched(bench, lab.kind, patched, plain.toolchain, plain, source.path, touched, jobs=lab.jobs)
         return PatchedBuild(build=made)
 
     inputs = {
@@ -89,16 +89,15 @@ def _touched(lab: Lab, source: Source, patched: Source, plain: Build) -> Touched
     """What of ``plain`` the patches touch."""
     built = [path for path in patched.changed if not path.startswith(lab.kind.unbuilt)]
     if opaque := next((path for path in built if not is_text(path)), None):
-        return Touched((), f"{opaque} is nothing that a compiler reads")
+        return Touched(whole=f"{opaque} is nothing that a compiler reads")
     if not built:
-        return Touched(())
+        return Touched()
 
     def known(*targets: str) -> tuple[Step, ...]:
         return tuple(at_source(step, source.path, patched.path) for step in steps(lab.shell, plain.tree, *targets))
 
     plugins = lab.kind.plugins(plain.tree)
-    members = archive_members(lab.shell, plain.tree, lab.kind.server_target)
+    members = archive_members(lab.shell, plain.tree, lab.kind.server_target, *plugins)
     includes = read_includes(patched.path, plain.tree, lab.kind.unbuilt)
-    return touched_steps(
-        known(lab.kind.server_target), known(*plugins) if plugins else (), members, plain.tree, includes, built
-    )
+    server, loaded = known(lab.kind.server_target), known(*plugins) if plugins else ()
+    return touched_steps(server, loaded, plugins, members, plain.tree, includes, built)

@@ -17,6 +17,7 @@ from upshift.build.ninja import Step, run_ninja, steps
 from upshift.build.recipe import Recipe
 from upshift.build.relink import build_hot, build_touched, link_again
 from upshift.build.steps import archive_members, link_command
+from upshift.build.touched import Touched
 from upshift.build.whole import build_whole, read_fallbacks
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
 from upshift.paths import CHECKOUT
@@ -333,7 +334,8 @@ def test_the_plain_servers_map_says_whose_code_is_where(tmp_path: Path, plain: B
 def test_the_map_of_a_patched_server_has_the_order_of_its_link_and_not_that_of_names(
     tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
 ) -> None:
-    touched, names = [each for each in steps(shell, plain.tree, "server") if each.source], ("_Z3hoti", "_Z4coldi")
+    touched = Touched(tuple(each for each in steps(shell, plain.tree, "server") if each.source))
+    names = ("_Z3hoti", "_Z4coldi")
     patched = build_touched(bench_in(tmp_path / "patched", shell), KIND, source, clang, plain, source.path, touched, jobs=1)
     found = map_plain_server(shell, KIND, patched, tmp_path, tmp_path / "log")
     laid_out = shell.run(Command(("nm", "-n", str(patched.server)))).stdout.split()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from fakes import FakeKind, FakeProcess, FakeShell, Output, toolchain
 
-from upshift.build.model import Build
+from upshift.build.model import Build, Patched
 from upshift.build.recipe import Recipe
 from upshift.errors import VerifyFailed
 from upshift.package.bundle import Bundle, check, make_package
@@ -150,7 +150,13 @@ def test_a_program_that_needs_libraries_of_the_build_folder_is_refused(house: Ho
     shell.run(Command((*linked, "-Wl,-rpath,$ORIGIN/../lib"), cwd=tree))
     house.make()
     shell.run(Command((*linked, f"-Wl,-rpath,/usr/lib:{tree}/library_output_directory"), cwd=tree))
-    with pytest.raises(VerifyFailed, match=r"client needs shared libraries of the build folder.*/library_output"):
+    refused = pytest.raises(VerifyFailed, match=r"client needs shared libraries of the build folder.*/library_output")
+    with refused:
+        house.make()
+    patched = Patched(configured=tree, source=tree, objects=tree, tree=tree)
+    house.build = house.build.model_copy(update={"tree": house.root / "links", "patched": patched})
+    (house.root / "links").symlink_to(tree)
+    with refused:
         house.make()
 
 

@@ -64,19 +64,46 @@ def test_steps_are_those_whose_sources_are_reached(includes: Includes) -> None:
     ]
     members = {"lib/libb.a(b.o)": ["b.o"], "lib/libu.a(unused.o)": ["unused.o"]}
 
-    def touched(*changed: str, loaded: tuple[Step, ...] = (), known: list[Step] = server) -> tuple[list[str], str]:
-        found = touched_steps(known, loaded, members, tree, includes, changed)
+    def touched(*changed: str, known: list[Step] = server) -> tuple[list[str], str]:
+        found = touched_steps(known, (), (), members, tree, includes, changed)
+        assert found.plugins == ()
         return [each.output for each in found.steps], found.whole
 
     assert touched("sql/base.h") == (["a.o", "b.o", "made.o"], "")
     assert touched("sql/c.cc") == (["c.o"], "")
-    plugin = step("plugin.o", str(source / "sql/b.cc"))
-    assert touched("sql/base.h", loaded=(plugin,))[1].startswith("what the server loads includes a changed header")
-    assert touched("sql/b.cc", loaded=(plugin,)) == (["b.o"], ""), "a plugin keeps its own copy of code that no header has"
-    plugin = step("plugin.o", str(source / "lib/y.cc"))
-    assert touched("lib/y.cc", loaded=(plugin,))[1] == "what the server loads is compiled from a changed source: plugin.o"
     tool = [*server[:-1], step("maker", "", "c.o"), server[-1]]
     assert touched("sql/c.cc", known=tool)[1] == "maker, which the build needs itself, is linked from c.o"
+
+
+def test_plugins_that_are_touched_are_linked_again(includes: Includes) -> None:
+    source, tree = includes.source, includes.source.parent / "tree"
+    server = [step("a.o", str(source / "sql/a.cc")), step("b.o", str(source / "sql/b.cc")), step("server", "", "a.o", "b.a")]
+    own_b, y, archived = (
+        step(name, str(source / path)) for name, path in (("p/b.o", "sql/b.cc"), ("p/y.o", "lib/y.cc"), ("p/c.o", "sql/c.cc"))
+    )
+    one, other = step("one.so", "", "p/b.o", "p/y.o"), step("other.so", "", "p/y.o", "p/lib.a")
+    members = {"b.a(b.o)": ["b.o"], "p/lib.a(c.o)": ["p/c.o"]}
+
+    def touched(*changed: str, loaded: tuple[Step, ...] = (own_b, y, archived, one, other)) -> tuple[list[str], list[str], str]:
+        found = touched_steps(server, loaded, ("one.so", "other.so"), members, tree, includes, changed)
+        return [each.output for each in found.steps], [each.output for each in found.plugins], found.whole
+
+    def lost(name: str) -> tuple[list[str], list[str], str]:
+        return [], [], f"what the server loads has {name} by way of an archive, a library or a program"
+
+    assert touched("lib/y.cc") == touched("lib/x.h") == ([], ["p/y.o", "one.so", "other.so"], "")
+    assert touched("sql/b.cc") == (["b.o"], [], ""), "a plugin keeps its own copy of code that no header has"
+    assert touched("sql/b.cc", "lib/y.cc") == (["b.o"], ["p/y.o", "one.so", "other.so"], "")
+    assert touched("sql/base.h") == (["a.o", "b.o"], ["p/b.o", "one.so"], "")
+    # What the plugin alone is not made of.
+    assert touched("sql/c.cc") == touched("other/base.h") == lost("p/c.o")
+    assert touched("lib/y.cc", loaded=(y, one, step("tool", "", "p/y.o"))) == lost("p/y.o")
+    assert touched("lib/y.cc", loaded=(y, step("one.so", "", "p/y.o"), step("other.so", "", "one.so"))) == lost("one.so")
+    # Its new objects would meet old ones.
+    assert touched("sql/base.h", loaded=(own_b, step("one.so", "", "p/b.o", "b.a"))) == lost("b.o")
+    assert touched("lib/y.cc", "sql/b.cc", loaded=(y, step("one.so", "", "p/y.o", "b.a")))[2] == ""
+    both = touched("sql/base.h", loaded=(server[0], own_b, step("one.so", "", "p/b.o", "a.o")))
+    assert both == (["a.o", "b.o"], ["a.o", "p/b.o", "one.so"], ""), "an object of the server and a plugin is in both"
 
 
 @pytest.mark.parametrize(

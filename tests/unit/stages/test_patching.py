@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ from fakes import FakeKind, FakeProgress, FakeShell, Output, toolchain
 from upshift.build import relink
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
+from upshift.build.relink import link_of
+from upshift.build.steps import replaced
 from upshift.errors import ProfileRefused
 from upshift.patches.model import Patch
 from upshift.profile.gate import refuse_another_source
@@ -31,6 +34,11 @@ COMMANDS = """\
 /tools/clang++ -O2 -MD -MT main.o -MF main.o.d -o main.o -c /stock/main.cc
 /tools/ar qc core.a a.o
 : && /tools/clang++ -O2 -o server main.o core.a -lz && :
+"""
+PLUGINS = """\
+/tools/clang++ -I/stock/sql -O2 -fPIC -o p/a.o -c /stock/a.cc
+/tools/clang++ -O2 -fPIC -o p/p.o -c /stock/p.cc
+: && /tools/clang++ -shared -Xlinker --dependency-file=x.d -o plugins/p.so p/a.o p/p.o -lz && :
 """
 STOCK = Source(kind="fake", version="1.5", origin="here", sha256="0", verified="", path=Path("/stock"))
 RECIPE = Recipe(name="plain", precompiled_headers=False)
@@ -63,7 +71,8 @@ class Runs:
         return action(Workbench(folder, self.shell, Path("log"), FakeProgress()))
 
     def _links(self, command: Command) -> None:
-        Path(command.argv[-1]).write_text("linked")
+        for target in command.argv[5:]:
+            Path(target).write_text("linked")
 
 
 @pytest.fixture
@@ -100,6 +109,36 @@ def test_what_is_touched_is_compiled_from_the_patched_source(runs: Runs) -> None
     assert "-o stage/server stage/objects/a.o main.o core.a -lz" in composed
     assert runs.versions == {relink.VERSION}
     assert content_hash(composed)[:16] == COMPOSED[relink.VERSION], "raise VERSION, and write the new hash beside it"
+
+
+@dataclass
+class HasPlugin(FakeKind):
+    def plugins(self, tree: Path) -> tuple[str, ...]:
+        return ("plugins/p.so",)
+
+
+def test_touched_plugins_are_linked_apart_and_stand_in_a_tree_of_links(runs: Runs) -> None:
+    runs.shell.outputs = {"-t commands plugins/p.so": Output(PLUGINS), **runs.shell.outputs}
+    for file in ("tree/plugins/p.so", "tree/plugins/other.so", "tree/share/errmsg.sys"):
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).write_text("old")
+    Path("patched/p.cc").write_text("")
+    top = Path.cwd()
+    before = plain().model_copy(update={"tree": top / "tree", "server": top / "tree/server"})
+    lab, source = lab_of(runs, HasPlugin()), patched(top / "patched", "p.cc")
+    Path("stage/tree/plugins").mkdir(parents=True)  # an interrupted attempt's
+    made = patching.build_patched(lab, STOCK, source, before, relocations=True)
+    assert made.objects == 1 and made.patched and made.patched.tree == before.tree
+    assert made.server == Path("stage/server") and made.tree == Path("stage/tree")
+    assert replaced(made) == {}, "an object of a plugin is none of the server's"
+    composed = Path("stage/build.ninja").read_text().replace(f"{top}/", "")
+    assert "-o stage/plugins/p/p.o -c patched/p.cc" in composed and "a.cc" not in composed
+    assert "-shared -o stage/plugins/plugins/p.so p/a.o stage/plugins/p/p.o -lz" in composed
+    assert link_of(lab.shell, lab.kind, made).argv[-3:] == ("main.o", "core.a", "-lz")
+    found = {str(path.relative_to(made.tree)): path.is_symlink() for path in sorted(made.tree.rglob("*"))}
+    assert found == {"plugins": False, "plugins/other.so": True, "plugins/p.so": False, "server": True, "share": True}
+    assert (made.tree / "plugins/p.so").read_text() == "linked" and (made.tree / "share/errmsg.sys").read_text() == "old"
+    assert Path("tree/plugins/p.so").read_text() == "old"
 
 
 def test_a_source_without_patches_passes_through(runs: Runs) -> None:
