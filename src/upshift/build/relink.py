@@ -13,7 +13,7 @@ from upshift.build import bitcode
 from upshift.build.model import Build, Patched
 from upshift.build.ninja import Step, run_ninja
 from upshift.build.recipe import Recipe
-from upshift.build.steps import OBJECTS, at_source, link_command, replaced, steps_of
+from upshift.build.steps import OBJECTS, TREE, at_source, link_command, replaced, steps_of
 from upshift.build.touched import Touched
 from upshift.build.whole import default_jobs, forget_headers, launcher_command, read_fallbacks, try_headers_again
 from upshift.errors import UpshiftError
@@ -144,7 +144,7 @@ def build_touched(
     forget_headers(bench)
     tree = plain.tree
     if made:
-        tree = bench.folder / "tree"
+        tree = bench.folder / TREE
         # An attempt that was interrupted may have left a part of it.
         shutil.rmtree(tree, ignore_errors=True)
         link_tree(plain.tree, tree, made)

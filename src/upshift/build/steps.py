@@ -14,6 +14,8 @@ from upshift.shell import Command, Shell
 
 OBJECTS = "objects"
 """Where a stage that compiles objects again puts them, by their paths in the tree."""
+TREE = "tree"
+"""The build folder that a stage makes, in the stage's."""
 _DEPENDENCIES = "--dependency-file"
 
 

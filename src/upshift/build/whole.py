@@ -11,6 +11,7 @@ from upshift.build import pch_launcher
 from upshift.build.model import Build
 from upshift.build.ninja import run_ninja, steps
 from upshift.build.recipe import Recipe
+from upshift.build.steps import TREE
 from upshift.control_groups import memory_available_bytes, usable_cpus
 from upshift.errors import NotEnoughRoom
 from upshift.run.directory import write_json
@@ -61,7 +62,7 @@ def build_whole(
 
     Raises NotEnoughRoom before it starts when the disk can't hold the tree, CommandFailed when a compiler fails.
     """
-    tree = bench.folder / "tree"
+    tree = bench.folder / TREE
     _need_disk(bench.folder, tree, recipe)
     if not (tree / "build.ninja").is_file():
         launcher = launcher_command(bench, kind, source, recipe, toolchain)

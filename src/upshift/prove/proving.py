@@ -23,6 +23,7 @@ from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import Program, ServerKind, refuse_reserved
 from upshift.server.kinds import default_kind
+from upshift.server.mysql_building import PLUGINS
 from upshift.shell import Command, Shell
 
 # Statistics that change by themselves change plans. A crash of the server loses nothing that a process has written.
@@ -171,7 +172,10 @@ class _Work:
         if not keep:
             # With auto.cnf: answers may hold the server's UUID.
             copy(self._shell, self._data, data)
-        program = Program(kind=self._kind.name, binary=binary)
+        tree = suites.tree_of(binary)
+        # A patched plugin and stock's fit their own server alone.
+        options = (f"--plugin-dir={tree / PLUGINS}",) if tree else ()
+        program = Program(kind=self._kind.name, binary=binary, options=options)
         with running(
             self._shell,
             self._kind,

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from upshift.build.cmake import source_of
+from upshift.build.steps import TREE
 from upshift.control_groups import usable_cpus
 from upshift.errors import UsageError, VerifyFailed
 from upshift.prove.allowed import differing_tests
 from upshift.prove.model import Asked, Mode, Part
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
+from upshift.server.mysql_building import PLUGINS
 from upshift.shell import Shell
 from upshift.verify.compare import compare_outcomes, refuse_failing_alike
 from upshift.workbench import Workbench
@@ -96,11 +98,11 @@ def _option(name: str, value: str) -> str:
 def _part(
     bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str, tests_of_patches: Collection[str]
 ) -> Part:
-    source, tree = _source(asked), _tree(asked.stock)
+    source, stock_tree = _source(asked), _tree(asked.stock)
     declared = {each.name for each in differing_tests(asked.allow)}
 
     def run(server: Path) -> Callable[[str], TestOutcome]:
-        jobs = usable_cpus()
+        jobs, tree = usable_cpus(), tree_of(server) or stock_tree
         return lambda tests: mtr.run_tests(bench, source, tree, server, tests, jobs=jobs, options=options)
 
     started = time.monotonic()
@@ -137,6 +139,12 @@ def source_of_tests(asked: Asked) -> Path:
     if found is None:
         raise UsageError(f"{asked.stock} is not in the folder in which it was built", "name the source with --mtr-source")
     return found
+
+
+def tree_of(server: Path) -> Path | None:
+    """The folder with the plugins and programs that a server was built with, if it lies there, or beside a patched server."""
+    folders = (_tree(server), server.parent / TREE)
+    return next((tree for tree in folders if (tree / PLUGINS).is_dir()), None)
 
 
 def _tree(stock: Path) -> Path:

@@ -288,3 +288,12 @@ def test_the_series_list_of_what_differs_names_patches_that_there_are() -> None:
     found = differing_tests(folder / "allowed.toml")
     names = {each.name for each in read_series(folder).patches} | {"all"}
     assert found and {each.patch for each in found} <= names
+
+
+def test_plugins_lie_in_the_build_folder_or_beside_a_patched_server(tmp_path: Path) -> None:
+    built, patched, alone = (tmp_path / path for path in ("plain/tree/bin/mysqld", "patched/mysqld", "other/mysqld"))
+    for tree in ("plain/tree", "patched/tree"):
+        (tmp_path / tree / "plugin_output_directory").mkdir(parents=True)
+    assert suites.tree_of(built) == tmp_path / "plain/tree"
+    assert suites.tree_of(patched) == tmp_path / "patched/tree"
+    assert suites.tree_of(alone) is None
