@@ -45,7 +45,7 @@ class Patch(Value):
     needs: tuple[str, ...] = ()
     """Patches before it in the series that it builds upon."""
     variable: str = ""
-    """The system variable that turns it off; empty: it changes nothing by itself."""
+    """The system variable that turns it off; empty: it changes nothing by itself, or what it changes is an error of stock."""
     counters: tuple[str, ...] = ()
     tests: tuple[Annotated[str, StringConstraints(pattern=r"^[\w-]+\.[\w-]+$")], ...] = ()
     """As ``main.ps``: MTR names a test that failed in this way."""
