@@ -96,11 +96,11 @@ def _option(name: str, value: str) -> str:
 def _part(
     bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str, tests_of_patches: Collection[str]
 ) -> Part:
-    source, tree = _source(asked), _tree(asked.stock)
+    source = _source(asked)
     declared = {each.name for each in differing_tests(asked.allow)}
 
     def run(server: Path) -> Callable[[str], TestOutcome]:
-        jobs = usable_cpus()
+        jobs, tree = usable_cpus(), _tree_for(server, asked)
         return lambda tests: mtr.run_tests(bench, source, tree, server, tests, jobs=jobs, options=options)
 
     started = time.monotonic()
@@ -141,6 +141,11 @@ def source_of_tests(asked: Asked) -> Path:
 
 def _tree(stock: Path) -> Path:
     return stock.parent.parent
+
+
+def _tree_for(server: Path, asked: Asked) -> Path:
+    """The build folder with the plugins that were built with a server, else stock's."""
+    return next(each for each in (server.parent / "tree", _tree(server), _tree(asked.stock)) if source_of(each))
 
 
 def _source(asked: Asked) -> Path:

@@ -170,11 +170,13 @@ class _Mtr:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, str, tuple[str, ...]]] = []
         self.logs: set[Path] = set()
+        self.trees: set[tuple[str, Path]] = set()
         monkeypatch.setattr(mtr, "run_tests", self.run)
 
     def run(self, *given: Any, jobs: int, options: tuple[str, ...]) -> TestOutcome:
-        bench, _source, _tree, server, tests = given
+        bench, _source, tree, server, tests = given
         self.logs.add(bench.log)
+        self.trees.add((server.name, tree))
         first = not any(asked[2] == options for asked in self.asked)
         self.asked.append((server.name, tests, options))
         patched = server.name == "patched"
@@ -186,6 +188,17 @@ class _Mtr:
         passing = tuple(sorted(names - fails))
         repeated = ("main.1st",) if first and patched else ()
         return TestOutcome(run=len(names), passed=1, failed=failed, passing=passing, repeated=repeated)
+
+
+def test_a_server_is_tested_with_the_plugins_that_were_built_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = _Mtr(monkeypatch)
+    stock, other = build_folder(tmp_path / "a"), build_folder(tmp_path / "b").rename(tmp_path / "patched")
+    linked = tmp_path / "b" / "patched"
+    for patched, tree in ((other, "a"), (linked, "b")):
+        asked = Asked(stock=stock, patched=patched, suites=("main",))
+        list(suites.parts(FakeShell({}), asked, (), tmp_path, say=lambda text: None))
+        assert fake.trees == {("stock", tmp_path / "a" / "tree"), ("patched", tmp_path / tree / "tree")}
+        fake.trees.clear()
 
 
 DIFFER = '[[test]]\nname = "main.help"\npatch = "all"\nwhy = "it lists all variables"\n'
