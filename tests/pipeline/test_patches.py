@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli, workload
+from conftest import SMALL, SOURCE, Cli, workload
 
 from upshift.archive import unpack
 from upshift.build.model import Build
 from upshift.explain.origin import origin_of
 from upshift.instructions.model import Instructions
+from upshift.server.instance import running
+from upshift.server.kind import Program, SourceKind
+from upshift.server.kinds import default_kind
+from upshift.shell import SystemShell
 
 pytestmark = pytest.mark.pipeline
 
+PATCHES = "skip_recheck,extra"
+NAMES = ("counter", "skip_recheck", "extra")
 POINT = ("--workload", workload("point"))
 TOUCHED = {
     "main.cc",
@@ -29,9 +37,33 @@ TOUCHED = {
 
 @pytest.fixture(scope="module")
 def patched(cli: Cli) -> Build:
-    done = cli("build", "plain", "--patches", "skip_recheck", "--source", str(SOURCE), *POINT, "--json", "--no-install")
+    done = cli("build", "plain", "--patches", PATCHES, "--source", str(SOURCE), *POINT, "--json", "--no-install")
     assert done.code == 0, done.stderr
     return Build.model_validate_json(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def kind() -> Iterator[SourceKind]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UPSHIFT_SERVER_KIND", str(SMALL / "kind.py"))
+        yield default_kind()
+
+
+def loads(kind: SourceKind, program: Program, folder: Path) -> str:
+    """What the shared object says that a server loads."""
+    shell = SystemShell()
+    try:
+        shell.run(kind.initialise(program, folder / "data"))
+        with (
+            running(shell, kind, program, folder / "data", log=folder / "log") as server,
+            socket.socket(socket.AF_UNIX) as connection,
+        ):
+            connection.connect(str(server.socket))
+            connection.sendall(b"EXTRA\n")
+            return connection.recv(100).decode()
+    finally:
+        shell.close()
+        shutil.rmtree(folder / "data")
 
 
 def counted(cli: Cli, *arms: str) -> dict[str, float]:
@@ -46,16 +78,26 @@ def test_only_what_the_patches_touch_is_compiled(patched: Build) -> None:
     assert patched.patched
     objects = {str(file.relative_to(patched.patched.objects)) for file in patched.patched.objects.rglob("*.o")}
     assert objects == {f"CMakeFiles/smallserver.dir/{name}.o" for name in TOUCHED}
-    assert patched.objects == len(TOUCHED)
+    assert patched.objects == len(TOUCHED) + 1
     source = patched.patched.source
     assert (source / "storage/btree.cc").read_bytes() == (SOURCE / "storage/btree.cc").read_bytes()
     assert b"skip_recheck" in (source / "main.cc").read_bytes() and b"skip_recheck" not in (SOURCE / "main.cc").read_bytes()
 
 
-def test_the_levers_add_up(cli: Cli, tmp_path: Path) -> None:
+def test_what_the_server_loads_is_compiled_and_linked_apart(patched: Build, kind: SourceKind, tmp_path: Path) -> None:
+    assert patched.patched and patched.patched.tree
+    made = patched.server.parent / "plugins"
+    assert [file.name for file in made.rglob("*.o")] == ["extra.cc.o"], "it keeps its copy of core/checksum.cc"
+    assert [file.name for file in patched.tree.iterdir() if not file.is_symlink()] == ["libsmallextra.so"]
+    for tree, says in ((patched.patched.tree, "nothing more"), (patched.tree, "something more")):
+        program = kind.program(SOURCE, tree, patched.server)
+        assert loads(kind, program, tmp_path) == f"{says}\nOK 1\n"
+
+
+def test_the_levers_add_up(cli: Cli, kind: SourceKind, tmp_path: Path) -> None:
     """By instructions, which a busy machine does not change."""
     short = ("--trials", "1", "--rounds", "1", "--lead-seconds", "0")
-    alone, both = cli.optimize(*short), cli.optimize(*short, "--patches", "skip_recheck")
+    alone, both = cli.optimize(*short), cli.optimize(*short, "--patches", PATCHES)
     assert alone.code == both.code == 0, alone.stderr + both.stderr
     result = both.result()
     assert [arm.name for arm in result.experiment.arms] == ["plain", "patched", "optimised"]
@@ -65,7 +107,7 @@ def test_the_levers_add_up(cli: Cli, tmp_path: Path) -> None:
         ("optimised", "patched"),
     }
     assert {each.name: each.scope for each in result.builds} == {"plain": "all", "patched": "touched", "optimised": "hot"}
-    assert result.source.patches == ("counter", "skip_recheck") and alone.result().source.patches == ()
+    assert result.source.patches == NAMES and alone.result().source.patches == ()
     rebuilt = alone.result().instructions
     assert result.instructions and rebuilt
     ratios = {each.arm: each.ratio for each in result.instructions.ratios if each.workload == "mix"}
@@ -75,15 +117,18 @@ def test_the_levers_add_up(cli: Cli, tmp_path: Path) -> None:
     with tarfile.open(result.package) as package:
         unpack(package, tmp_path)
     (way_back,) = tmp_path.glob("*/ROLLBACK.md")
-    assert "with the patches counter, skip_recheck" in " ".join(way_back.read_text().split())
-    packed = origin_of(way_back.parent / "bin" / "smallserver", tmp_path)
-    assert packed and packed.patches == ("counter", "skip_recheck") and packed.sha256 == result.source.sha256
+    assert f"with the patches {', '.join(NAMES)}" in " ".join(way_back.read_text().split())
+    binary, plugins = way_back.parent / "bin" / "smallserver", way_back.parent / "lib" / "plugin"
+    packed = origin_of(binary, tmp_path)
+    assert packed and packed.patches == NAMES and packed.sha256 == result.source.sha256
+    program = Program(kind=kind.name, binary=binary, options=(f"--plugin-dir={plugins}",))
+    assert loads(kind, program, tmp_path) == "something more\nOK 1\n"
 
 
 def test_an_explanation_knows_what_its_servers_were_built_from(cli: Cli, patched: Build) -> None:
     plain, found = (origin_of(server, cli.cache) for server in (patched.tree / "smallserver", patched.server))
     assert plain and found
-    assert (plain.patches, found.patches) == ((), ("counter", "skip_recheck"))
+    assert (plain.patches, found.patches) == ((), NAMES)
     assert plain.sha256 != found.sha256 == patched.source_sha256
 
 
@@ -152,7 +197,8 @@ def test_the_patch_commands(cli: Cli, tmp_path: Path) -> None:
     checked = cli("patch", "check", str(SOURCE), "--json")
     fits = {each["patch"]: each["fits"] for each in checked.json()["patches"]}
     assert checked.code == 1
-    assert fits == {"counter": True, "skip_recheck": True, "no_empty_list": False, "misfit": False, "newer": False}
+    fitting = {"counter": True, "skip_recheck": True, "no_empty_list": False, "misfit": False, "extra": True, "newer": False}
+    assert fits == fitting
     assert cli("patch", "check", str(SOURCE), "--patches", "skip_recheck").code == 0
     target = tmp_path / "patched"
     applied = cli("patch", "apply", str(SOURCE), "--patches", "skip_recheck", "--output", str(target))

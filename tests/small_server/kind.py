@@ -80,7 +80,7 @@ class SmallServer:
         }
 
     def program(self, source: Path, tree: Path, binary: Path) -> Program:
-        return Program(kind=self.name, binary=binary, tools=tree)
+        return Program(kind=self.name, binary=binary, tools=tree, options=(f"--plugin-dir={tree}",))
 
     def packaged(self) -> Path | None:
         """None: nobody packages it."""

@@ -17,7 +17,6 @@ from upshift.prove.allowed import differing_tests
 from upshift.prove.model import Asked, Mode, Part
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
-from upshift.server.mysql_building import PLUGINS
 from upshift.shell import Shell
 from upshift.verify.compare import compare_outcomes, refuse_failing_alike
 from upshift.workbench import Workbench
@@ -98,11 +97,11 @@ def _option(name: str, value: str) -> str:
 def _part(
     bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str, tests_of_patches: Collection[str]
 ) -> Part:
-    source, stock_tree = _source(asked), _tree(asked.stock)
+    source = _source(asked)
     declared = {each.name for each in differing_tests(asked.allow)}
 
     def run(server: Path) -> Callable[[str], TestOutcome]:
-        jobs, tree = usable_cpus(), tree_of(server) or stock_tree
+        jobs, tree = usable_cpus(), tree_of(server) or _tree(asked.stock)
         return lambda tests: mtr.run_tests(bench, source, tree, server, tests, jobs=jobs, options=options)
 
     started = time.monotonic()
@@ -142,9 +141,8 @@ def source_of_tests(asked: Asked) -> Path:
 
 
 def tree_of(server: Path) -> Path | None:
-    """The folder with the plugins and programs that a server was built with, if it lies there, or beside a patched server."""
-    folders = (_tree(server), server.parent / TREE)
-    return next((tree for tree in folders if (tree / PLUGINS).is_dir()), None)
+    """The build folder with the plugins that were built with a server: beside a patched server, else the one that it lies in."""
+    return next((tree for tree in (server.parent / TREE, _tree(server)) if source_of(tree)), None)
 
 
 def _tree(stock: Path) -> Path:

@@ -1,4 +1,5 @@
 // smallserver: tables in memory, SQL-like statements on a unix socket, a snapshot at a clean stop.
+#include "admin/commands.h"
 #include "net/listener.h"
 
 #ifndef SMALLSERVER_VERSION
@@ -16,7 +17,7 @@ struct Options {
 
 constexpr char kUsage[] =
     "smallserver --data DIR --initialize\n"
-    "smallserver --data DIR --socket PATH [--max-connections N | --threads-free]\n"
+    "smallserver --data DIR --socket PATH [--max-connections N | --threads-free] [--plugin-dir DIR]\n"
     "smallserver --version\n";
 
 Options read_options(int count, char** arguments) {
@@ -42,6 +43,8 @@ Options read_options(int count, char** arguments) {
             options.listen.max_connections = 0;
         } else if (name == "--initialize") {
             options.initialise = true;
+        } else if (name == "--plugin-dir") {
+            small::plugin_folder = taken();
         } else if (name == "--version") {
             options.version = true;
         } else {

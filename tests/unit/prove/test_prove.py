@@ -170,11 +170,13 @@ class _Mtr:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, str, tuple[str, ...]]] = []
         self.logs: set[Path] = set()
+        self.trees: set[tuple[str, Path]] = set()
         monkeypatch.setattr(mtr, "run_tests", self.run)
 
     def run(self, *given: Any, jobs: int, options: tuple[str, ...]) -> TestOutcome:
-        bench, _source, _tree, server, tests = given
+        bench, _source, tree, server, tests = given
         self.logs.add(bench.log)
+        self.trees.add((server.name, tree))
         first = not any(asked[2] == options for asked in self.asked)
         self.asked.append((server.name, tests, options))
         patched = server.name == "patched"
@@ -186,6 +188,17 @@ class _Mtr:
         passing = tuple(sorted(names - fails))
         repeated = ("main.1st",) if first and patched else ()
         return TestOutcome(run=len(names), passed=1, failed=failed, passing=passing, repeated=repeated)
+
+
+def test_a_server_is_tested_with_the_plugins_that_were_built_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = _Mtr(monkeypatch)
+    stock, other = build_folder(tmp_path / "a"), build_folder(tmp_path / "b").rename(tmp_path / "patched")
+    linked = tmp_path / "b" / "patched"
+    for patched, tree in ((other, "a"), (linked, "b")):
+        asked = Asked(stock=stock, patched=patched, suites=("main",))
+        list(suites.parts(FakeShell({}), asked, (), tmp_path, say=lambda text: None))
+        assert fake.trees == {("stock", tmp_path / "a" / "tree"), ("patched", tmp_path / tree / "tree")}
+        fake.trees.clear()
 
 
 DIFFER = '[[test]]\nname = "main.help"\npatch = "all"\nwhy = "it lists all variables"\n'
@@ -288,12 +301,3 @@ def test_the_series_list_of_what_differs_names_patches_that_there_are() -> None:
     found = differing_tests(folder / "allowed.toml")
     names = {each.name for each in read_series(folder).patches} | {"all"}
     assert found and {each.patch for each in found} <= names
-
-
-def test_plugins_lie_in_the_build_folder_or_beside_a_patched_server(tmp_path: Path) -> None:
-    built, patched, alone = (tmp_path / path for path in ("plain/tree/bin/mysqld", "patched/mysqld", "other/mysqld"))
-    for tree in ("plain/tree", "patched/tree"):
-        (tmp_path / tree / "plugin_output_directory").mkdir(parents=True)
-    assert suites.tree_of(built) == tmp_path / "plain/tree"
-    assert suites.tree_of(patched) == tmp_path / "patched/tree"
-    assert suites.tree_of(alone) is None

@@ -23,6 +23,7 @@ constexpr Command kCommands[] = {
     {"GREP", "GREP table regular-expression: rows with a text that matches", grep},
     {"DIAGNOSE", "DIAGNOSE: indexes, memory and threads", diagnose},
     {"STATISTICS", "STATISTICS table: distribution of each column", statistics},
+    {"EXTRA", "EXTRA: what the shared object in the plugin folder says", extra},
     {"LEGACY_ROWS", "LEGACY_ROWS table: rows in the layout of version 0", legacy_rows},
 };
 

@@ -6,6 +6,8 @@
 
 namespace small {
 
+extern std::filesystem::path plugin_folder;
+
 // Runs the command on ``line``; the number of rows that it told of. Raises Error.
 int64_t run_admin(std::string_view line, Database& database, Arena& arena, std::string& out);
 
@@ -17,6 +19,7 @@ int64_t dump_csv(std::string_view arguments, Database& database, Arena& arena, s
 int64_t dump_json(std::string_view arguments, Database& database, Arena& arena, std::string& out);
 int64_t dump_xml(std::string_view arguments, Database& database, Arena& arena, std::string& out);
 int64_t import_csv(std::string_view arguments, Database& database, Arena& arena, std::string& out);
+int64_t extra(std::string_view arguments, Database& database, Arena& arena, std::string& out);
 int64_t grep(std::string_view arguments, Database& database, Arena& arena, std::string& out);
 int64_t diagnose(std::string_view arguments, Database& database, Arena& arena, std::string& out);
 int64_t statistics(std::string_view arguments, Database& database, Arena& arena, std::string& out);

@@ -1,0 +1,5 @@
+#include "extra/extra.h"
+
+const char* small_extra() {
+    return "nothing more";
+}
