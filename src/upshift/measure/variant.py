@@ -21,7 +21,7 @@ from upshift.paths import paths_of
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, ServerKind, one_spelling, refuse_reserved
 from upshift.server.kinds import find_program, kind_of
-from upshift.toml import read_toml
+from upshift.toml import own_file, read_toml
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
@@ -168,11 +168,12 @@ def find_variant(named: str) -> Variant:
     Raises UsageError when it is neither.
     """
     name, given = split_name(named)
+    if file := own_file(given):
+        return _read(name or file.stem, file)
     with paths_of(named):
         path = Path(given).expanduser().resolve()
-    if path.suffix == ".toml":
-        return _read(name or path.stem, path)
-    return Variant(name=name or f"{path.parent.name}/{path.name}", program=find_program(_executable(path, given), None))
+    binary = _executable(path, given, ", or a variant's file with its ending .toml")
+    return Variant(name=name or f"{path.parent.name}/{path.name}", program=find_program(binary, None))
 
 
 def _read(name: str, file: Path) -> Variant:
@@ -184,11 +185,12 @@ def _read(name: str, file: Path) -> Variant:
         raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
     # A relative path is the file's own: it means the same from every folder.
     with paths_of(str(file)):
-        binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
-        sql = find_sql(str(file), found.sql, file.parent)
+        home = file.resolve().parent
+        binary = found.binary and _executable((home / found.binary.expanduser()).resolve(), str(found.binary))
+        sql = find_sql(str(file), found.sql, home)
     program = find_program(binary, found.server)
     refuse_impossible(str(file), found, kind_of(program))
-    tier = found.tier and found.tier.beside(file.parent)
+    tier = found.tier and found.tier.beside(home)
     return Variant(
         name=name, program=program, sql=sql, tier=tier, **found.model_dump(exclude={"server", "binary", "sql", "tier"})
     )
@@ -250,7 +252,7 @@ def read_sql(file: Path) -> str:
         raise UsageError(f"{file} cannot be read: {error}", "name a file of SQL in UTF-8") from error
 
 
-def _executable(path: Path, given: str) -> Path:
+def _executable(path: Path, given: str, instead: str = "") -> Path:
     if not os.access(path, os.X_OK) or path.is_dir():
-        raise UsageError(f"{given} is not an executable", "name the server's binary, mysqld")
+        raise UsageError(f"{given} is not an executable", f"name the server's binary, mysqld{instead}")
     return path

@@ -19,7 +19,7 @@ from upshift.options import Options
 from upshift.paths import paths_of, shipped
 from upshift.study.change import Change
 from upshift.study.designs import Factor, Kind, Row
-from upshift.toml import read_toml
+from upshift.toml import own_file, read_toml
 from upshift.values import Value, describe_invalid
 
 OFF = "off"
@@ -258,4 +258,4 @@ def _at_home(study: Study, folder: Path) -> Study:
 
 
 def _file(name: str, folder: Path) -> str:
-    return str((folder / Path(name).expanduser()).resolve()) if name.endswith(".toml") else name
+    return str(own_file(name, folder) or name)
