@@ -242,11 +242,24 @@ def test_a_source_whose_version_is_no_text_is_none(tmp_path: Path) -> None:
     assert KIND.recognise(tmp_path) == "9.0.0"
 
 
-def test_a_link_to_nothing_is_no_new_directory(upshift: Run, tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
+def source_of_version_9(tree: Path) -> Path:
     (tree / "sql").mkdir(parents=True)
     (tree / "sql" / "mysqld.cc").touch()
     (tree / "MYSQL_VERSION").write_text("MYSQL_VERSION_MAJOR=9\n")
+    return tree
+
+
+def test_the_versions_of_patches_are_told_for_another_one(upshift: Run, tmp_path: Path) -> None:
+    tree = source_of_version_9(tmp_path / "tree")
+    code, out, err = upshift("patch", "check", str(tree), "--patches", "patch_counter")
+    assert code == 0 and "patch_counter; it is for versions >=9.7.4, <9.8, and the source is 9.0.0" in out
+    assert "`upshift patch apply` refuses patches for other versions: name a source of theirs" in err
+    code, _out, err = upshift("patch", "apply", str(tree), "--output", str(tmp_path / "new"))
+    assert code == 1 and "name a source of versions >=9.7.4, <9.8" in err
+
+
+def test_a_link_to_nothing_is_no_new_directory(upshift: Run, tmp_path: Path) -> None:
+    tree = source_of_version_9(tmp_path / "tree")
     (tmp_path / "link").symlink_to("absent")
     code, _out, err = upshift("patch", "apply", str(tree), "--output", str(tmp_path / "link"))
     assert code == 2 and "exists already" in err
