@@ -76,7 +76,7 @@ class Study(Value):
     base: Change
     factors: Annotated[Mapping[str, Mapping[str, Change]], AfterValidator(_plain_name)] = {}
     """Levels by name, for each factor; ``off`` is not written."""
-    design: Literal["auto"] | Kind = "auto"
+    design: Literal["auto", Kind] = "auto"
     rows: tuple[tuple[str, ...], ...] = ()
     """For a grid: what is on in each row, as ``factor`` or ``factor=level``."""
     workloads: Annotated[tuple[str, ...], Field(min_length=1)] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
