@@ -104,10 +104,13 @@ def optimize(
         float, typer.Option(min=1, help="Seconds of sampling for each workload, to find the hot set.")
     ] = 12.0,
     card_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
+        float, typer.Option(min=0, help="Seconds to measure this machine for the report, 5 to 600; 0: leave its card out.")
     ] = 10.0,
     explain_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to sample each server for the explanation of the gain; 0: no explanation.")
+        float,
+        typer.Option(
+            min=0, help="Seconds to sample each server for the explanation of the gain, 4 or more; 0: no explanation."
+        ),
     ] = 4.0,
     service: Annotated[
         list[str] | None,
