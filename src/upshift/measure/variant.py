@@ -13,7 +13,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from upshift.control_groups import memory_available_bytes
+from upshift.control_groups import memory_available_bytes, memory_total_bytes
 from upshift.errors import NotEnoughRoom, UsageError
 from upshift.measure.placement import Seat
 from upshift.native.programs import programs_dir
@@ -213,6 +213,11 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         raise UsageError(f"{where}: there is no program {asked.under[0]}", "install it, or leave `under` out")
     if asked.text_huge_pages:
         refuse_without_huge_pages(where)
+    if (pool_bytes := kind.pool_bytes(asked.settings) or 0) > (memory_bytes := memory_total_bytes()):
+        raise NotEnoughRoom(
+            f"{where}: a buffer pool of {pool_bytes / 2**30:.1f}G, and this machine has {memory_bytes / 2**30:.1f}G of memory",
+            "choose a smaller one",
+        )
     if asked.tier is None:
         return
     if not kind.can_have_a_tier:

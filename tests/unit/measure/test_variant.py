@@ -139,6 +139,11 @@ def test_a_file_is_named_by_its_stem(server: Path, tmp_path: Path) -> None:
         ('binary = "bin/mysqld"\nunder = ["no-such-program"]', "there is no program no-such-program"),
         ('binary = "bin/mysqld"\nsql = ["absent.sql"]', r"tuned\.toml: there is no file of SQL .*absent\.sql"),
         ('binary = "bin/mysqld"\nserver = "postgres"\n[tier]\nsize = "1G"', "there is no tier for a postgres"),
+        (
+            'binary = "bin/mysqld"\n[settings]\ninnodb-buffer-pool-size = "900T"',
+            "a buffer pool of 921600.0G, and this machine has",
+        ),
+        ('binary = "bin/mysqld"\nserver = "postgres"\n[settings]\nshared_buffers = "900TB"', "a buffer pool of 921600.0G"),
         ('binary = "bin/mysqld"\n[tier]\nsize = "900T"', r"tuned\.toml: a tier of 900T in memory"),
         ('binary = "bin/mysqld"\n[tier]\nsize = "much"\nmedium = "file:/x"', r"tuned\.toml: a tier of much"),
         ('binary = "bin/mysqld"\n[tier]\nsize = "²M"', r"tuned\.toml: a tier of ²M"),

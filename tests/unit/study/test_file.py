@@ -255,6 +255,15 @@ def test_a_tier_without_room_is_refused(tmp_path: Path) -> None:
     assert error.value.hint
 
 
+def test_a_buffer_pool_beyond_the_machine_is_refused(tmp_path: Path) -> None:
+    pool = GOOD.replace(
+        "[factors.log.lazy]", '[factors.pool.huge]\nsettings = { innodb_buffer_pool_size = "900T" }\n[factors.log.lazy]'
+    )
+    with pytest.raises(NotEnoughRoom, match="row 'pool': a buffer pool of 921600") as error:
+        planned(tmp_path, pool)
+    assert error.value.hint
+
+
 def test_a_row_has_no_number_of_connections_of_its_own(tmp_path: Path) -> None:
     level = GOOD.replace("[factors.log.lazy]", '[factors.many.more]\nclient = ["--threads=64"]\n[factors.log.lazy]')
     with pytest.raises(UsageError, match="row 'many': --threads=64 in `client`"):
