@@ -255,6 +255,13 @@ def test_a_tier_without_room_is_refused(tmp_path: Path) -> None:
     assert error.value.hint
 
 
+def test_two_levels_of_a_tier_in_one_file_are_refused(tmp_path: Path) -> None:
+    tier = '[factors.tier.{0}.tier]\nsize = "{0}"\nmedium = "file:fast"\n'
+    levels = GOOD.replace("[factors.log.lazy]", tier.format("1M") + tier.format("2M") + "[factors.log.lazy]")
+    with pytest.raises(UsageError, match=f"row 'tier=1M' and row '.*' have a tier in {tmp_path}/fast"):
+        planned(tmp_path, levels)
+
+
 def test_a_buffer_pool_beyond_the_machine_is_refused(tmp_path: Path) -> None:
     pool = GOOD.replace(
         "[factors.log.lazy]", '[factors.pool.huge]\nsettings = { innodb_buffer_pool_size = "900T" }\n[factors.log.lazy]'
