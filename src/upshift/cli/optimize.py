@@ -143,6 +143,7 @@ def optimize(
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import held_by, held_by_same, options_of, typed
     from upshift.cli.session import locked, session
+    from upshift.errors import UsageError
     from upshift.options import Options
     from upshift.plan import prepare, refuse_building, refuse_pointless
     from upshift.resolve import recipe_of
@@ -151,6 +152,10 @@ def optimize(
     from upshift.stages.names import Stage, all_stages
     from upshift.values import checked
 
+    if fail_below is None and "margin" in typed(context):
+        raise UsageError(
+            "--margin is a share of --fail-below, which is not given", "give --fail-below RATIO, or leave --margin out"
+        )
     options = checked(
         Options,
         {

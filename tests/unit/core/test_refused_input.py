@@ -107,6 +107,7 @@ def test_a_terminal_of_no_width_is_no_error(columns: str) -> None:
         (("optimize", "--verify", "nope"), "--verify nope: mysql has no tests 'nope'"),
         (("optimize", "--workload", "oltp_write_only"), "workload 'oltp_write_only' is named twice"),
         (("optimize", "-c", "5000"), "5000 client connections are asked for"),
+        (("optimize", "--margin", "0.05"), "--margin is a share of --fail-below, which is not given"),
         (("build", "plain", "--source", "/nope"), "there is no source at /nope"),
         (("train", "--workload", "commit", "--workload", "commit"), "workload 'commit' is named twice"),
     ],
