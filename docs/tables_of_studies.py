@@ -103,11 +103,7 @@ def together(result: dict[str, Any]) -> Iterator[str]:
     seen = found.effects.does_not_add_up()
     yield from (f"- {wording.together(each)}" for each in seen)
     if not seen:
-        yield (
-            "No two factors were seen to do more or less together than apart."
-            if found.effects.together
-            else "The rows do not tell."
-        )
+        yield f"{wording.adds_up(found)}."
 
 
 def losses(result: dict[str, Any]) -> Iterator[str]:

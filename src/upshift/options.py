@@ -12,6 +12,7 @@ from upshift.card.program import LEAST_S, MOST_S
 from upshift.explain.recording import SHORTEST_S
 from upshift.package.service import Part
 from upshift.paths import paths_of
+from upshift.toml import own_file
 from upshift.toolchain.model import Family
 from upshift.values import Value
 
@@ -42,8 +43,8 @@ def _resolved(path: Path | None) -> Path | None:
 
 
 def _absolute_file(name: str | None) -> str | None:
-    """A file of the user's own, told by its .toml from the name of one that is shipped."""
-    return _absolute(name) if name and name.endswith(".toml") else name
+    """The same for a file of the user's own; one that is shipped keeps its name."""
+    return str(own_file(name) or name) if name else name
 
 
 Named = Annotated[str, AfterValidator(_absolute_file)]

@@ -7,6 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from upshift.errors import UsageError
+from upshift.paths import paths_of
+
+
+def own_file(name: str, folder: Path = Path()) -> Path | None:
+    """The absolute path of a file of the user's own; None for one that is shipped, or a program. The ending of the name as it
+    was written tells which: a link need not end as what it points to. A relative path begins at ``folder``.
+    """
+    if not name.endswith(".toml"):
+        return None
+    with paths_of(name):
+        path = folder / Path(name).expanduser()
+        return path.parent.resolve() / path.name
 
 
 def read_toml(file: Path, what: str, hint: str, wrong: type[UsageError] = UsageError, option: str = "") -> dict[str, Any]:

@@ -12,10 +12,34 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from upshift.errors import UsageError
 
 M = TypeVar("M", bound=BaseModel)
+
+_LONGEST = 60
+"""Letters of a wrong value that a message shows."""
+_WRONG: Mapping[str, str] = {
+    "missing": "this key is missing",
+    "extra_forbidden": "there is no such key",
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), "{} is not a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "{} is not a number"),
+    "finite_number": "{} is not a finite number",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "{} is not true or false"),
+    **dict.fromkeys(("string_type", "path_type"), "{} is not a text in quotes"),
+    **dict.fromkeys(("tuple_type", "list_type"), "{} is not a list"),
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type"), "{} is not a table"),
+    "literal_error": "{} is not {expected}",
+    "greater_than": "{} is not more than {gt:.12g}",
+    "greater_than_equal": "{} is not {ge:.12g} or more",
+    "less_than": "{} is not less than {lt:.12g}",
+    "less_than_equal": "{} is not {le:.12g} or less",
+    "too_short": "it has {actual_length} entries; {min_length} or more are needed",
+    "string_too_short": "{} has fewer letters than {min_length}",
+    "string_pattern_mismatch": "{} does not have the form {pattern}",
+}
+"""Words for pydantic's types of errors; an error of a validator of ours has its own."""
 
 
 class Value(BaseModel):
@@ -82,10 +106,25 @@ def _plain(value: Any) -> Any:
 
 
 def describe_invalid(error: ValidationError) -> str:
-    """A validation error in one sentence that names the keys as the user wrote them."""
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc'])) or 'file'}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()
-    )
+    """A validation error in one sentence that names the keys as the user wrote them, and says what is wrong in TOML's terms."""
+    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'file'}: {_wrong(item)}" for item in error.errors())
+
+
+def _wrong(item: ErrorDetails) -> str:
+    words = _WRONG.get(item["type"])
+    return words.format(_shown(item["input"]), **item.get("ctx", {})) if words else item["msg"].removeprefix("Value error, ")
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it."""
+    if isinstance(value, Mapping | BaseModel):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int) and abs(value) >= 10**_LONGEST:  # Python writes no number of thousands of digits.
+        return f"a number of more than {_LONGEST} digits"
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def checked(model: type[M], given: Mapping[str, Any]) -> M:

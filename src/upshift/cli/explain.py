@@ -45,7 +45,7 @@ def explain(
         typer.Option(help="Show this function by itself, with its callers and source lines, also where inlined; repeatable."),
     ] = None,
     card_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to measure this machine for the explanation; 0: leave its card out.")
+        float, typer.Option(min=0, help="Seconds to measure this machine for the explanation, 5 to 600; 0: leave its card out.")
     ] = 10.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages and estimates, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON to stdout.")] = False,

@@ -104,10 +104,13 @@ def optimize(
         float, typer.Option(min=1, help="Seconds of sampling for each workload, to find the hot set.")
     ] = 12.0,
     card_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
+        float, typer.Option(min=0, help="Seconds to measure this machine for the report, 5 to 600; 0: leave its card out.")
     ] = 10.0,
     explain_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to sample each server for the explanation of the gain; 0: no explanation.")
+        float,
+        typer.Option(
+            min=0, help="Seconds to sample each server for the explanation of the gain, 4 or more; 0: no explanation."
+        ),
     ] = 4.0,
     service: Annotated[
         list[str] | None,
@@ -140,6 +143,7 @@ def optimize(
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import held_by, held_by_same, options_of, typed
     from upshift.cli.session import locked, session
+    from upshift.errors import UsageError
     from upshift.options import Options
     from upshift.plan import prepare, refuse_building, refuse_pointless
     from upshift.resolve import recipe_of
@@ -148,6 +152,10 @@ def optimize(
     from upshift.stages.names import Stage, all_stages
     from upshift.values import checked
 
+    if fail_below is None and "margin" in typed(context):
+        raise UsageError(
+            "--margin is a share of --fail-below, which is not given", "give --fail-below RATIO, or leave --margin out"
+        )
     options = checked(
         Options,
         {

@@ -44,11 +44,12 @@ def check(tree: _TREE, patches: _NAMES = "all", json: _JSON = False) -> None:
     from upshift.patches.words import hunk_words, why_not
 
     version = _version(tree)
-    fits = fit_tree(_series(patches), tree, version).fits
+    chosen = _series(patches)
+    fits = fit_tree(chosen, tree, version).fits
     if json:
         _json(version=version, patches=[each.model_dump(mode="json") for each in fits])
-    for each in () if json else fits:
-        beyond = "" if each.version_fits else f"; it is not for version {version}"
+    for patch, each in () if json else zip(chosen, fits, strict=True):
+        beyond = "" if each.version_fits else f"; it is for versions {patch.versions}, and the source is {version}"
         console.result(f"{'fits' if each.fits else 'does not fit':<13} {each.patch}{beyond}")
         if each.lacks or each.applied_already or each.collides_with:
             console.result(f"    {why_not(each).partition(': ')[0]}")
@@ -56,6 +57,8 @@ def check(tree: _TREE, patches: _NAMES = "all", json: _JSON = False) -> None:
             told = [file.problem] if file.problem else [hunk_words(hunk) for hunk in file.hunks]
             for words in told or ["a new file"]:
                 console.result(f"    {file.path}: {words}")
+    if not all(each.version_fits for each in fits):
+        console.say("`upshift patch apply` refuses patches for other versions: name a source of theirs, or leave them out")
     if not all(each.fits for each in fits):
         raise typer.Exit(1)
 

@@ -178,7 +178,7 @@ def measure(
         typer.Option("--duet", help="Load two servers at the same time, on CPUs that they swap; takes four CPUs or more."),
     ] = False,
     card_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to measure this machine for the report; 0: leave its card out.")
+        float, typer.Option(min=0, help="Seconds to measure this machine for the report, 5 to 600; 0: leave its card out.")
     ] = 10.0,
     dry_run: _DRY_RUN = False,
     json: _JSON = False,

@@ -162,7 +162,9 @@ class Comparison(Value):
 
 
 class Level(Value):
-    """An arm's own figures for one load: geometric means over trials, with intervals of the experiment's confidence."""
+    """An arm's own figures for one load: geometric means over trials, with intervals of the experiment's confidence. Times
+    that were 0 in some trial are the sum over trials instead, over the queries of all.
+    """
 
     workload: str
     held_out: bool

@@ -58,6 +58,8 @@ UNBOUNDED_LOW, UNBOUNDED_HIGH = 0.0, 1e9
 FIRST_TRIALS = 6
 """Trials asked for where no spread is known yet."""
 
+_MOST_EXPONENT = 600.0
+"""More overflows. Of so many trials, one would have nearly all of the time."""
 _BUCKET_LOG = math.log(1e8) / 1024
 """sysbench's histogram: 1024 buckets from 1 us to 100 s (src/sb_histogram.c, sysbench.c)."""
 LEAST_LOG_SD: Mapping[Metric, float] = {"latency_ms_p99": _BUCKET_LOG * math.sqrt(2 / 12)}
@@ -69,6 +71,8 @@ DESCRIBED: frozenset[Metric] = frozenset({"run_delay_us_per_query"})
 HIGHER_IS_BETTER: Mapping[Metric, bool] = {metric: metric == "qps" for metric in METRICS}
 
 Logs = Sequence[float] | np.ndarray
+Spent = Mapping[int, tuple[float, int]]
+"""By a trial's number: seconds, and the queries that they were spent on."""
 Values = dict[tuple[str, Load], dict[Metric, dict[int, float]]]
 """By arm and load, by metric: a trial's value by the trial's number."""
 
@@ -108,11 +112,14 @@ def trial_values(slices: Iterable[Slice]) -> Values:
 
     Throughput and latency: the geometric mean over the trial's slices. Where any arm's slice has no query, throughput is the
     queries of all slices over their time instead, for all arms: a geometric mean of small counts is less than that. CPU time
-    and run-queue delay per query: the trial's time over its queries, as the kernel's ticks are too coarse for one slice. A
-    metric that a trial lacks (a driver without latencies, no queries at all) is left out for it, never guessed.
+    and run-queue delay per query: the trial's time over its queries, as the kernel's ticks are too coarse for one slice. Where
+    any arm's trial met no tick at all, see ``_around_the_sums``, for all arms. A metric that a trial lacks (a driver without
+    latencies, no queries at all) is left out for it, never guessed; so is a time that is 0 in all trials: the kernel may not
+    say it.
     """
     groups: dict[tuple[str, Load, int], list[Slice]] = {}
     few: set[tuple[Load, int]] = set()
+    spent: dict[tuple[Load, Metric], dict[str, dict[int, tuple[float, int]]]] = {}
     for each in slices:
         load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
         groups.setdefault((each.arm, load, each.trial), []).append(each)
@@ -121,10 +128,19 @@ def trial_values(slices: Iterable[Slice]) -> Values:
     values: Values = {}
     for (arm, load, trial), members in groups.items():
         metrics = values.setdefault((arm, load), {})
-        for metric in METRICS:
-            value = _per_s(members) if metric == "qps" and (load, trial) in few else _TRIAL_VALUE[metric](members)
+        for metric, of in _TRIAL_VALUE.items():
+            value = _per_s(members) if metric == "qps" and (load, trial) in few else of(members)
             if value is not None:
                 metrics.setdefault(metric, {})[trial] = value
+        queries = sum(each.queries for each in members)
+        for metric, time_s in _TIME_S.items() if queries > 0 else ():
+            by_trial = spent.setdefault((load, metric), {}).setdefault(arm, {})
+            by_trial[trial] = sum(time_s(each) for each in members), queries
+    for (load, metric), arms in spent.items():
+        some_met_none = any(time_s <= 0 for by_trial in arms.values() for time_s, _queries in by_trial.values())
+        for arm, by_trial in arms.items():
+            if found := _around_the_sums(by_trial) if some_met_none else _each_by_itself(by_trial):
+                values[arm, load][metric] = found
     return values
 
 
@@ -316,16 +332,36 @@ def _per_s(slices: Sequence[Slice]) -> float | None:
     return queries / math.fsum(each.wall_s for each in slices) if queries > 0 else None
 
 
-def _per_query_us(cpu_s: float, slices: Sequence[Slice]) -> float | None:
-    queries = sum(each.queries for each in slices)
-    return cpu_s * 1e6 / queries if queries > 0 and cpu_s > 0 else None
+def _each_by_itself(by_trial: Spent) -> dict[int, float]:
+    """Each trial's microseconds a query."""
+    return {trial: time_s * 1e6 / queries for trial, (time_s, queries) in by_trial.items()}
+
+
+def _around_the_sums(by_trial: Spent) -> dict[int, float]:
+    """Values of the trials whose geometric mean is the time of all trials over the queries of all.
+
+    A time of 0 has no logarithm. To leave such trials out would keep those that happened to meet a tick, and their mean is too
+    high: with a tick in every third trial, nearly 3x the true one. The ratio R of the sums has all trials in it, and no such
+    bias. A trial's logarithm is ln R and the trial's residual, (time - R * queries) / (R * mean queries). Residuals sum to 0,
+    and their spread says how well ln R is known (the linearised ratio: Cochran, "Sampling Techniques", 1977, chapter 6). Those
+    of two arms are paired trial by trial, as other logarithms are. Empty where no trial met any.
+    """
+    total_s = math.fsum(time_s for time_s, _queries in by_trial.values())
+    all_queries = sum(queries for _time_s, queries in by_trial.values())
+    if total_s <= 0:
+        return {}
+    ratio, usual_s = total_s / all_queries, total_s / len(by_trial)
+    residuals = {trial: (time_s - ratio * queries) / usual_s for trial, (time_s, queries) in by_trial.items()}
+    return {trial: ratio * 1e6 * math.exp(min(each, _MOST_EXPONENT)) for trial, each in residuals.items()}
 
 
 _TRIAL_VALUE: Mapping[Metric, Callable[[Sequence[Slice]], float | None]] = {
     "qps": lambda slices: _geometric([each.queries / each.wall_s for each in slices]),
     "latency_ms_p99": lambda slices: _geometric([each.latency_ms_p99 for each in slices]),
-    "total_cpu_us_per_query": lambda slices: _per_query_us(sum(each.total_cpu_s for each in slices), slices),
-    "user_cpu_us_per_query": lambda slices: _per_query_us(sum(each.user_cpu_s for each in slices), slices),
-    "system_cpu_us_per_query": lambda slices: _per_query_us(sum(each.system_cpu_s for each in slices), slices),
-    "run_delay_us_per_query": lambda slices: _per_query_us(sum(each.run_delay_s for each in slices), slices),
+}
+_TIME_S: Mapping[Metric, Callable[[Slice], float]] = {
+    "total_cpu_us_per_query": lambda each: each.total_cpu_s,
+    "user_cpu_us_per_query": lambda each: each.user_cpu_s,
+    "system_cpu_us_per_query": lambda each: each.system_cpu_s,
+    "run_delay_us_per_query": lambda each: each.run_delay_s,
 }

@@ -7,13 +7,13 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from upshift.control_groups import memory_available_bytes
+from upshift.control_groups import memory_available_bytes, memory_total_bytes
 from upshift.errors import NotEnoughRoom, UsageError
 from upshift.measure.placement import Seat
 from upshift.native.programs import programs_dir
@@ -21,7 +21,7 @@ from upshift.paths import paths_of
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, ServerKind, one_spelling, refuse_reserved
 from upshift.server.kinds import find_program, kind_of
-from upshift.toml import read_toml
+from upshift.toml import own_file, read_toml
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 
 _FOLDER = "{folder}"
@@ -34,15 +34,38 @@ _SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 _Cpu = Annotated[int, Field(strict=True)]
 
+TIER_OPTIONS = frozenset({"--page-size", "--promotion", "--cutoff", "--audit", "--rule", "--status", "--library"})
+TIER_SWITCHES = frozenset({"--read-ahead", "--no-read-ahead", "--format"})
+"""Options of ``upshift cache run`` that a variant may have: the others have keys of their own, or start no server."""
+
+
+def _medium(text: str) -> str:
+    kind, _, path = text.partition(":")
+    if text not in {"memory", "memory-lz4"} and not (kind in {"file", "direct"} and path):
+        raise ValueError(f"'{text}' is not memory, memory-lz4, file:PATH or direct:PATH")
+    return text
+
+
+def _tier_options(words: tuple[str, ...]) -> tuple[str, ...]:
+    rest = iter(words)
+    for word in rest:
+        name, is_valued, _ = word.partition("=")
+        if name not in TIER_OPTIONS and word not in TIER_SWITCHES:
+            known = ", ".join(sorted(TIER_OPTIONS | TIER_SWITCHES))
+            raise ValueError(f"'{word}' is none of {known}; size, medium and mode have keys of their own")
+        if name in TIER_OPTIONS and not is_valued and next(rest, "-").startswith("-"):
+            raise ValueError(f"{name} has no value")
+    return words
+
 
 class Tier(Value):
     """A page cache under the server, by ``upshift cache run``."""
 
     size: str
-    medium: str = "memory"
+    medium: Annotated[str, AfterValidator(_medium)] = "memory"
     """As for ``--medium``; ``{folder}`` in it is a folder of the trial's own, beside its data."""
-    mode: str = "write-through"
-    options: tuple[str, ...] = ()
+    mode: Literal["write-through", "write-around", "write-invalidate", "pass-through"] = "write-through"
+    options: Annotated[tuple[str, ...], AfterValidator(_tier_options)] = ()
     """Further options of ``upshift cache run``."""
 
     def beside(self, folder: Path) -> Self:
@@ -51,6 +74,21 @@ class Tier(Value):
         if not path or path.startswith(_FOLDER):
             return self
         return self.model_copy(update={"medium": f"{kind}:{folder / path}"})
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The files and devices that no other server's tier may have meanwhile; not those of the trial's own folder."""
+        medium = self.medium.partition(":")[2]
+        statuses = [value for name, value in self._valued() if name == "--status"]
+        return frozenset(os.path.realpath(path) for path in (medium, *statuses) if path and not path.startswith(_FOLDER))
+
+    def _valued(self) -> Iterator[tuple[str, str]]:
+        """The options that have a value, in either spelling."""
+        rest = iter(self.options)
+        for word in rest:
+            name, is_valued, value = word.partition("=")
+            if name in TIER_OPTIONS:
+                yield name, value if is_valued else next(rest)
 
     @property
     def memory_bytes(self) -> int:
@@ -62,7 +100,7 @@ class Tier(Value):
         medium = self.medium.replace(_FOLDER, str(folder))
         named = ("--size", self.size, "--medium", medium, "--mode", self.mode)
         # The page goes with the folder. In the place that `run` chooses, the page of a server that is killed stays.
-        is_placed = any(option.partition("=")[0] == "--status" for option in self.options)
+        is_placed = any(name == "--status" for name, _value in self._valued())
         page = () if is_placed else ("--status", str(folder / "tier.status"))
         return (str(programs_dir() / "upshift-cache"), "run", *named, *page, *self.options, "--")
 
@@ -168,11 +206,12 @@ def find_variant(named: str) -> Variant:
     Raises UsageError when it is neither.
     """
     name, given = split_name(named)
+    if file := own_file(given):
+        return _read(name or file.stem, file)
     with paths_of(named):
         path = Path(given).expanduser().resolve()
-    if path.suffix == ".toml":
-        return _read(name or path.stem, path)
-    return Variant(name=name or f"{path.parent.name}/{path.name}", program=find_program(_executable(path, given), None))
+    binary = _executable(path, given, ", or a variant's file with its ending .toml")
+    return Variant(name=name or f"{path.parent.name}/{path.name}", program=find_program(binary, None))
 
 
 def _read(name: str, file: Path) -> Variant:
@@ -184,11 +223,12 @@ def _read(name: str, file: Path) -> Variant:
         raise UsageError(f"{file}: {describe_invalid(error)}", hint) from error
     # A relative path is the file's own: it means the same from every folder.
     with paths_of(str(file)):
-        binary = found.binary and _executable((file.parent / found.binary.expanduser()).resolve(), str(found.binary))
-        sql = find_sql(str(file), found.sql, file.parent)
+        home = file.resolve().parent
+        binary = found.binary and _executable((home / found.binary.expanduser()).resolve(), str(found.binary))
+        sql = find_sql(str(file), found.sql, home)
     program = find_program(binary, found.server)
     refuse_impossible(str(file), found, kind_of(program))
-    tier = found.tier and found.tier.beside(file.parent)
+    tier = found.tier and found.tier.beside(home)
     return Variant(
         name=name, program=program, sql=sql, tier=tier, **found.model_dump(exclude={"server", "binary", "sql", "tier"})
     )
@@ -211,6 +251,11 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         raise UsageError(f"{where}: there is no program {asked.under[0]}", "install it, or leave `under` out")
     if asked.text_huge_pages:
         refuse_without_huge_pages(where)
+    if (pool_bytes := kind.pool_bytes(asked.settings) or 0) > (memory_bytes := memory_total_bytes()):
+        raise NotEnoughRoom(
+            f"{where}: a buffer pool of {pool_bytes / 2**30:.1f}G, and this machine has {memory_bytes / 2**30:.1f}G of memory",
+            "choose a smaller one",
+        )
     if asked.tier is None:
         return
     if not kind.can_have_a_tier:
@@ -224,6 +269,19 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
             f"{where}: a tier of {asked.tier.size} in memory, and {available / 2**30:.1f}G are free",
             "choose a smaller tier, or a medium on a disk",
         )
+
+
+def refuse_shared_tiers(named: Iterable[tuple[str, Surroundings]]) -> None:
+    """Raises UsageError when two of these, by what to call them, have a tier in the same place: they run side by side."""
+    owners: dict[str, str] = {}
+    for where, each in named:
+        for place in sorted(each.tier.places) if each.tier else ():
+            if place in owners:
+                raise UsageError(
+                    f"{owners[place]} and {where} have a tier in {place}, and servers of a trial run side by side",
+                    f'give each a place of its own, such as medium = "file:{_FOLDER}/medium"',
+                )
+            owners[place] = where
 
 
 def size_bytes(text: str) -> int:
@@ -250,7 +308,7 @@ def read_sql(file: Path) -> str:
         raise UsageError(f"{file} cannot be read: {error}", "name a file of SQL in UTF-8") from error
 
 
-def _executable(path: Path, given: str) -> Path:
+def _executable(path: Path, given: str, instead: str = "") -> Path:
     if not os.access(path, os.X_OK) or path.is_dir():
-        raise UsageError(f"{given} is not an executable", "name the server's binary, mysqld")
+        raise UsageError(f"{given} is not an executable", f"name the server's binary, mysqld{instead}")
     return path

@@ -145,12 +145,16 @@ def patches_key(patches: Sequence[Patch]) -> list[tuple[str, str]]:
 
 def refuse_version(patches: Sequence[Patch], version: str) -> None:
     """Raises PatchRefused when the source's version is not one that a patch is for."""
-    for each in patches:
-        if not each.fits_version(version):
-            raise PatchRefused(
-                f"patch {each.name} is for versions {each.versions}, and the source is {version}",
-                "`upshift patch check TREE` says which patches would fit; leave the others out",
-            )
+    wrong = [each for each in patches if not each.fits_version(version)]
+    if not wrong:
+        return
+    first = wrong[0]
+    more = f"; {len(wrong)} of {len(patches)} patches are not for it" if len(wrong) > 1 else ""
+    others = f", or leave out {', '.join(each.name for each in wrong)}" if len(wrong) < len(patches) else ""
+    raise PatchRefused(
+        f"patch {first.name} is for versions {first.versions}, and the source is {version}{more}",
+        f"name a source of versions {first.versions}{others}; `upshift patch check TREE` shows what fits another source",
+    )
 
 
 def _text(file: Path) -> str:

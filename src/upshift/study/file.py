@@ -19,7 +19,7 @@ from upshift.options import Options
 from upshift.paths import paths_of, shipped
 from upshift.study.change import Change
 from upshift.study.designs import Factor, Kind, Row
-from upshift.toml import read_toml
+from upshift.toml import own_file, read_toml
 from upshift.values import Value, describe_invalid
 
 OFF = "off"
@@ -76,7 +76,7 @@ class Study(Value):
     base: Change
     factors: Annotated[Mapping[str, Mapping[str, Change]], AfterValidator(_plain_name)] = {}
     """Levels by name, for each factor; ``off`` is not written."""
-    design: Literal["auto"] | Kind = "auto"
+    design: Literal["auto", Kind] = "auto"
     rows: tuple[tuple[str, ...], ...] = ()
     """For a grid: what is on in each row, as ``factor`` or ``factor=level``."""
     workloads: Annotated[tuple[str, ...], Field(min_length=1)] = ("oltp_read_write", "oltp_read_only", "oltp_point_select")
@@ -258,4 +258,4 @@ def _at_home(study: Study, folder: Path) -> Study:
 
 
 def _file(name: str, folder: Path) -> str:
-    return str((folder / Path(name).expanduser()).resolve()) if name.endswith(".toml") else name
+    return str(own_file(name, folder) or name)

@@ -22,7 +22,7 @@ from upshift.measure.model import Plan
 from upshift.measure.noise import CALM, Noise, blocks
 from upshift.measure.placement import Seat
 from upshift.measure.schedule import loads_of
-from upshift.measure.variant import Surroundings, Variant, refuse_impossible
+from upshift.measure.variant import Surroundings, Variant, refuse_impossible, refuse_shared_tiers
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
@@ -181,8 +181,10 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
 
 def refuse_impossible_rows(arms: Iterable[Arm], kind: ServerKind) -> None:
     """Raises UsageError or NotEnoughRoom for a row that this machine cannot run now; ``kind`` is what recipes build."""
+    arms = tuple(arms)
     for arm in arms:
         _refuse_impossible(arm, _kind(arm, kind))
+    refuse_shared_tiers((f"row '{arm.name}'", arm.change) for arm in arms)
 
 
 def refuse_missing_libraries(plan: StudyPlan) -> None:

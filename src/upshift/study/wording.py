@@ -131,6 +131,16 @@ def together(each: Together) -> str:
     return f"{both}: {change(each.effect)} beyond what each does without the other{marked}"
 
 
+def adds_up(result: StudyResult) -> str:
+    """What there is to say where no pair was found that does not add up, in one sentence without a full stop."""
+    pairs = result.effects.together
+    if not pairs:
+        return "The rows do not tell"
+    if all(each.effect.ci_high >= UNBOUNDED_HIGH for each in pairs):
+        return "One trial gives no interval, so that nothing is told of what factors do together"
+    return "No two factors were seen to do more or less together than apart"
+
+
 def levels(result: StudyResult) -> str:
     """The confidence of the factors' intervals under the loads; earlier versions gave each load its own."""
     told = [words.percent(each.effects.confidence) for each in result.by_load]

@@ -155,7 +155,9 @@ def test_what_cannot_be_meant(upshift: Run, arguments: tuple[str, ...], said: st
     assert code == 2 and said in err and not out and "Traceback" not in err
 
 
-@pytest.mark.parametrize(("text", "said"), [(None, "cannot be read"), ("{}", "is not a machine card: machine: Field required")])
+@pytest.mark.parametrize(
+    ("text", "said"), [(None, "cannot be read"), ("{}", "is not a machine card: machine: this key is missing")]
+)
 def test_a_card_that_is_none(upshift: Run, tmp_path: Path, text: str | None, said: str) -> None:
     file = tmp_path / "card.json"
     if text:

@@ -30,7 +30,7 @@ def plenty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(PLENTY))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=PLENTY))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=PLENTY, total=PLENTY))
     monkeypatch.setattr(plan, "_install", lambda *_given, **_named: None)
     monkeypatch.setattr(plan, "_perf_samples", lambda _shell: True)
     monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family))

@@ -15,10 +15,12 @@ import pytest
 import typer
 
 from upshift import __version__, console, errors, interrupts, plan, shell
+from upshift.card.program import LEAST_S, MOST_S
 from upshift.cli import app as cli_app
 from upshift.cli import session as cli_session
 from upshift.cli.session import locked, session
 from upshift.errors import CacheBusy, LoadFailed
+from upshift.explain.recording import SHORTEST_S
 from upshift.options import Options
 from upshift.paths import CHECKOUT
 from upshift.run.directory import Manifest, RunDirectory, all_runs
@@ -418,6 +420,18 @@ def test_the_document_names_every_option_with_its_help_and_default_and_no_other(
         assert option.help and option.help in entries[name]
         if not (option.is_flag or option.default in (None, 0, ())):
             assert f"Default: {option.default}." in entries[name]
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--card-seconds", f", {LEAST_S:g} to {MOST_S:g}; 0: "),
+        ("--explain-seconds", f", {SHORTEST_S:g} or more; 0: "),
+    ],
+)
+def test_the_help_of_an_option_says_its_range(option: str, said: str) -> None:
+    helps = [each.help for command in COMMANDS for each in parameters(command) if option in each.opts]
+    assert helps and [each for each in helps if said not in each] == []
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

@@ -107,6 +107,7 @@ def test_a_terminal_of_no_width_is_no_error(columns: str) -> None:
         (("optimize", "--verify", "nope"), "--verify nope: mysql has no tests 'nope'"),
         (("optimize", "--workload", "oltp_write_only"), "workload 'oltp_write_only' is named twice"),
         (("optimize", "-c", "5000"), "5000 client connections are asked for"),
+        (("optimize", "--margin", "0.05"), "--margin is a share of --fail-below, which is not given"),
         (("build", "plain", "--source", "/nope"), "there is no source at /nope"),
         (("train", "--workload", "commit", "--workload", "commit"), "workload 'commit' is named twice"),
     ],
@@ -242,11 +243,24 @@ def test_a_source_whose_version_is_no_text_is_none(tmp_path: Path) -> None:
     assert KIND.recognise(tmp_path) == "9.0.0"
 
 
-def test_a_link_to_nothing_is_no_new_directory(upshift: Run, tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
+def source_of_version_9(tree: Path) -> Path:
     (tree / "sql").mkdir(parents=True)
     (tree / "sql" / "mysqld.cc").touch()
     (tree / "MYSQL_VERSION").write_text("MYSQL_VERSION_MAJOR=9\n")
+    return tree
+
+
+def test_the_versions_of_patches_are_told_for_another_one(upshift: Run, tmp_path: Path) -> None:
+    tree = source_of_version_9(tmp_path / "tree")
+    code, out, err = upshift("patch", "check", str(tree), "--patches", "patch_counter")
+    assert code == 0 and "patch_counter; it is for versions >=9.7.4, <9.8, and the source is 9.0.0" in out
+    assert "`upshift patch apply` refuses patches for other versions: name a source of theirs" in err
+    code, _out, err = upshift("patch", "apply", str(tree), "--output", str(tmp_path / "new"))
+    assert code == 1 and "name a source of versions >=9.7.4, <9.8" in err
+
+
+def test_a_link_to_nothing_is_no_new_directory(upshift: Run, tmp_path: Path) -> None:
+    tree = source_of_version_9(tmp_path / "tree")
     (tmp_path / "link").symlink_to("absent")
     code, _out, err = upshift("patch", "apply", str(tree), "--output", str(tmp_path / "link"))
     assert code == 2 and "exists already" in err
@@ -311,7 +325,8 @@ def test_a_version_of_a_compiler_is_a_number(tmp_path: Path, upshift: Run) -> No
     for value in ("true", '"19"'):
         (tmp_path / "mine.toml").write_text(f"version = {value}\n")
         code, _out, err = upshift("recipes", "show", str(tmp_path / "mine.toml"))
-        assert code == 2 and "version: Input should be a valid integer" in err
+        shown = value.replace('"', "'")
+        assert code == 2 and f"version: {shown} is not a whole number" in err
 
 
 @pytest.mark.parametrize("text", ["٣", "1_0", "１", "+1", "1,", "0", "100001"])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from fake_bench import READS, one_slice
 from scipy import stats
 
 from upshift.limits import MOST_TRIALS
-from upshift.measure.model import Comparison, Slice
+from upshift.measure.model import Comparison, Level, Slice
 from upshift.measure.statistics import (
     FIRST_TRIALS,
     common_confidence,
@@ -262,6 +262,64 @@ def test_cpu_per_query_is_summed_over_a_trial_so_that_a_slice_below_a_tick_count
     slices = [one_slice(round=0, system_cpu_s=0.0), one_slice(round=1, system_cpu_s=0.4)]
     values = trial_values(slices)["plain", READS]
     assert values["system_cpu_us_per_query"] == {0: pytest.approx(100.0)}
+
+
+def ticks(arm: str, *counts: int, queries: Sequence[int] = ()) -> list[Slice]:
+    """Trials that met so many ticks of 10 ms in system mode."""
+    queries = queries or [1000] * len(counts)
+    return [
+        one_slice(trial=trial, arm=arm, queries=of, system_cpu_s=count / 100)
+        for trial, (count, of) in enumerate(zip(counts, queries, strict=True))
+    ]
+
+
+def system(found: Sequence[Level], arm: str) -> Level:
+    return next(each for each in found if (each.arm, each.metric) == (arm, "system_cpu_us_per_query"))
+
+
+def test_trials_that_met_no_tick_count_in_a_mean() -> None:
+    """Left out, they made a mean nearly 3 times as high."""
+    chance = np.random.default_rng(7)
+    met = {arm: chance.poisson(rate, 1000) for arm, rate in (("plain", 0.4), ("slow", 0.8))}
+    assert (met["plain"] == 0).sum() > 600
+    slices = [each for arm, counts in met.items() for each in ticks(arm, *counts)]
+    of = {arm: system(levels(slices, 0.95), arm) for arm in met}
+    assert of["plain"].value == pytest.approx(4.0, rel=0.1) and of["plain"].ci_low < 4.0 < of["plain"].ci_high
+    assert of["slow"].value == pytest.approx(10 * np.mean(met["slow"]))
+    compared = next(each for each in comparisons(slices, "plain") if each.metric == "system_cpu_us_per_query")
+    assert compared.ci_low < 2.0 < compared.ci_high and (compared.trials, compared.verdict) == (1000, "slower")
+
+
+def test_intervals_hold_where_most_trials_met_no_tick() -> None:
+    chance = np.random.default_rng(8)
+    held = calls = 0
+    for _ in range(150):
+        slices = [each for arm in ("plain", "pgo") for each in ticks(arm, *chance.poisson(0.5, 20))]
+        level = system(levels(slices, 0.95), "plain")
+        held += level.ci_low < 5.0 < level.ci_high
+        logs = [np.log(list(trial_values(slices)[arm, READS]["system_cpu_us_per_query"].values())) for arm in ("plain", "pgo")]
+        found = geometric_mean(logs[1] - logs[0], 0.95)
+        calls += not found.low < 1 < found.high
+    assert held > 0.92 * 150 and calls < 0.08 * 150
+
+
+def test_one_trial_without_a_tick_makes_sums_of_all_arms() -> None:
+    slices = [*ticks("plain", 0, 3, 3, queries=(500, 1000, 1500)), *ticks("fast", 1, 4, 4)]
+    found = levels(slices, 0.95)
+    assert system(found, "plain").value == pytest.approx(6e4 / 3000)
+    assert system(found, "fast").value == pytest.approx(9e4 / 3000)
+    alone = system(levels(ticks("fast", 1, 4, 4), 0.95), "fast")
+    assert alone.value == pytest.approx(10 * 16 ** (1 / 3)), "no trial is without one: as ever"
+
+
+def test_times_that_are_never_met_are_no_figures() -> None:
+    values = trial_values([*ticks("plain", 0, 0), *ticks("fast", 2, 0)])
+    assert "system_cpu_us_per_query" not in values["plain", READS]
+    assert "run_delay_us_per_query" not in values["fast", READS]
+    assert "system_cpu_us_per_query" in values["fast", READS]
+    # One in a thousand: the residual's exponential would overflow.
+    (most, *_) = trial_values(ticks("plain", 1, *[0] * 999))["plain", READS]["system_cpu_us_per_query"].values()
+    assert math.isfinite(most)
 
 
 def test_a_trial_in_which_a_slice_has_no_query_counts_the_queries_of_all_slices_for_each_arm() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_bench import plan
 from fakes import FakeKind, FakeShell, Output
+from pydantic import ValidationError
 
-from upshift.errors import ServerFailed
+from upshift.errors import ServerFailed, UsageError
 from upshift.measure.server_bench import ServerBench
-from upshift.measure.variant import Tier, Variant
+from upshift.measure.variant import TIER_OPTIONS, TIER_SWITCHES, Surroundings, Tier, Variant, refuse_shared_tiers
+from upshift.paths import CHECKOUT
 from upshift.server.kind import Program
 
 TIERED = Variant(name="tiered", program=Program(kind="fake", binary=Path("/opt/server")), tier=Tier(size="1G"))
@@ -24,6 +28,56 @@ def said(*, alive: bool = True, off: str = "") -> Output:
 
 def bench_with(shell: FakeShell, folder: Path) -> ServerBench:
     return ServerBench(shell, lambda _program: FakeKind(), plan(), {}, {TIERED.name: folder}, folder, folder / "log")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"medium": "mem"}, "'mem' is not memory, memory-lz4, file:PATH or direct:PATH"),
+        ({"medium": "file:"}, "'file:' is not memory"),
+        ({"medium": "memory:{folder}"}, "is not memory"),
+        ({"mode": "writethrough"}, "'write-through', 'write-around'"),
+        ({"sise": "1G"}, "sise"),
+        ({"options": ("--cutof", "0")}, "'--cutof' is none of --audit, --cutoff"),
+        ({"options": ("--size", "2G")}, "size, medium and mode have keys of their own"),
+        ({"options": ("--dry-run",)}, "'--dry-run' is none of"),
+        ({"options": ("--", "mysqld")}, "'--' is none of"),
+        ({"options": ("--read-ahead", "yes")}, "'yes' is none of"),
+        ({"options": ("--read-ahead=yes",)}, "'--read-ahead=yes' is none of"),
+        ({"options": ("--cutoff",)}, "--cutoff has no value"),
+        ({"options": ("--cutoff", "--read-ahead")}, "--cutoff has no value"),
+    ],
+)
+def test_what_no_tier_takes_is_refused_before_any_server_starts(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(said)):
+        Tier.model_validate({"size": "1M", **given})
+
+
+def test_the_options_of_a_tier_are_those_of_the_program() -> None:
+    text = (CHECKOUT / "crates" / "tierctl" / "src" / "run.rs").read_text()
+    fields = re.findall(r'#\[arg\(long(?: = "(\w+)")?[^\]]*\)\]\s+(?:pub )?(\w+): (\w+)', text)
+    kinds = {f"--{(name or field).replace('_', '-')}": kind for name, field, kind in fields}
+    own = {"--size", "--medium", "--mode", "--dry-run", "--print-systemd"}
+    assert {name for name, kind in kinds.items() if kind == "bool"} - own == TIER_SWITCHES
+    assert {name for name, kind in kinds.items() if kind != "bool"} - own == TIER_OPTIONS
+
+
+def with_tiers(*tiers: dict[str, Any]) -> list[tuple[str, Surroundings]]:
+    return [
+        (f"server {number}", Surroundings.model_validate({"tier": {"size": "1M", **each}})) for number, each in enumerate(tiers)
+    ]
+
+
+def test_two_servers_have_no_tier_in_one_place(tmp_path: Path) -> None:
+    """The second server's tier did not open, minutes into the first trial."""
+    (tmp_path / "disk").symlink_to("device")
+    same = ({"medium": f"file:{tmp_path}/device"}, {"medium": f"direct:{tmp_path}/disk", "options": ("--audit", "0")})
+    with pytest.raises(UsageError, match=f"server 0 and server 1 have a tier in {tmp_path}/device") as error:
+        refuse_shared_tiers(with_tiers(*same))
+    assert "{folder}/medium" in error.value.hint
+    with pytest.raises(UsageError, match="have a tier in /run/page"):
+        refuse_shared_tiers(with_tiers({"options": ("--status", "/run/page")}, {"options": ("--status=/run/page",)}))
+    refuse_shared_tiers(with_tiers({}, {}, {"medium": "file:{folder}/tier"}, {"medium": "file:{folder}/tier"}, same[0]))
 
 
 @pytest.mark.parametrize(

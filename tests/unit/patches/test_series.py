@@ -101,8 +101,19 @@ def test_versions_are_compared_by_their_numbers(versions: str, version: str, fit
     patch = Patch(name="one", file="", what="", versions=versions)
     assert patch.fits_version(version) == fits
     if not fits:
-        with pytest.raises(PatchRefused, match="is for versions"):
+        with pytest.raises(PatchRefused, match="is for versions") as refused:
             refuse_version([patch], version)
+        assert f"name a source of versions {versions};" in refused.value.hint
+
+
+def test_what_to_leave_out_on_another_version_is_named() -> None:
+    """The hint was to leave out what does not fit, and apply refused what fits of the wrong version, too."""
+    patches = [
+        Patch(name=name, file="", what="", versions=versions) for name, versions in (("a", ">=1"), ("b", ">=2"), ("c", ">=3"))
+    ]
+    with pytest.raises(PatchRefused, match=r"patch b is for versions >=2, and the source is 1\.5; 2 of 3 patches") as refused:
+        refuse_version(patches, "1.5")
+    assert "name a source of versions >=2, or leave out b, c;" in refused.value.hint
 
 
 def test_a_key_tells_contents_not_files(folder: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ PAGE = (CHECKOUT / "docs" / "reference" / "study.md").read_text()
 @pytest.fixture(autouse=True)
 def free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many servers run at once depends on it, and so does whether a study fits into its budget."""
-    free = SimpleNamespace(available=20 << 30)
+    free = SimpleNamespace(available=20 << 30, total=32 << 30)
     monkeypatch.setattr("psutil.virtual_memory", lambda: free)
 
 

@@ -333,6 +333,8 @@ def test_the_page_has_as_many_decimals_of_an_estimate_as_of_its_limits() -> None
 def test_one_trial_is_not_said_to_show_that_nothing_helps() -> None:
     for text in (render(found := result(two_factors(), (part(ADDS_UP, trials=1),), trials=1)), shown(found)):
         assert "One trial gives no interval, so that nothing is told of any factor" in text and "Nothing helps" not in text
+    page = render(found)
+    assert "nothing is told of what factors do together." in page and "No two factors" not in page
 
 
 def test_where_no_factor_has_a_share_none_is_explained() -> None:
