@@ -141,7 +141,7 @@ def source_of_tests(asked: Asked) -> Path:
 
 
 def tree_of(server: Path) -> Path | None:
-    """The build folder with the plugins that were built with a server: beside a patched server, else the one that it lies in."""
+    """The build folder with the plugins of a server: beside a patched server, else the one that it lies in."""
     return next((tree for tree in (server.parent / TREE, _tree(server)) if source_of(tree)), None)
 
 
