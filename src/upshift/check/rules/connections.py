@@ -180,7 +180,10 @@ RULES: tuple[Rule, ...] = (
         needs=("machine", "traffic"),
         condition=_thread_pool,
         effect="Fewer statements at once that wait for the same CPU, latch and cache.",
-        risk="A statement may wait for a thread; long transactions hold one.",
+        risk=(
+            "A statement may wait for a thread; long transactions hold one. In MySQL 9.7.4 without the patch pool_kill, a new "
+            "connection may hang after a KILL."
+        ),
         provable=True,
     ),
     Rule(
