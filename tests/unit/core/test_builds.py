@@ -13,7 +13,7 @@ from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchai
 
 from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
-from upshift.build.ninja import Step, run_ninja, steps
+from upshift.build.ninja import Step, steps
 from upshift.build.recipe import Recipe
 from upshift.build.relink import build_hot, build_touched, link_again
 from upshift.build.steps import archive_members, link_command
@@ -383,27 +383,6 @@ def test_bolt_gets_its_relocations_and_gcc_without_bolt_stays_as_it_is(
     gcc = Recipe(name="g", toolchain="gcc")
     build_whole(bench_in(tmp_path, shell), KIND, source, gcc, toolchain("gcc"), relocations=True, jobs=1)
     assert "-Wl,--emit-relocs" in shell.lines[6]
-
-
-@pytest.mark.parametrize("output", ["clang++: error: Killed (program cc1plus)", "fatal error: terminated by signal 9"])
-def test_a_compiler_that_ran_out_of_memory(tmp_path: Path, output: str) -> None:
-    with pytest.raises(CommandFailed, match="memory ran out") as caught:
-        run_ninja(bench_in(tmp_path, FakeShell({"ninja": Output(output, 1)})), tmp_path, ("server",), 8)
-    assert "--jobs" in caught.value.hint
-
-
-def test_steps_of_ninja_are_progress(tmp_path: Path) -> None:
-    bench = bench_in(
-        tmp_path, FakeShell({"ninja": Output("[1/3] Building CXX object a/hot.cc.o\nnoise\n[3/3] Linking server")})
-    )
-    run_ninja(bench, tmp_path, ("server",), 2)
-    assert _progress(bench).updates == [(1, 3, "hot.cc"), (3, 3, "Linking server")]
-
-
-def test_a_tree_without_commands(tmp_path: Path) -> None:
-    with pytest.raises(UpshiftError, match="ninja has no commands for server") as caught:
-        steps(FakeShell({"ninja": Output("it's unbalanced\n")}), tmp_path, "server")
-    assert "delete the folder" in caught.value.hint
 
 
 def test_rebuilt_objects_take_their_place_and_archives_members_come_first() -> None:
