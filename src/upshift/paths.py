@@ -56,3 +56,9 @@ def paths_of(where: str) -> Iterator[None]:
 def shipped(folder: str) -> Path:
     """A folder of the checkout with files that users read and copy: ``recipes`` or ``workloads``."""
     return CHECKOUT / folder
+
+
+def shipped_file(folder: str, name: str) -> Path | None:
+    """The TOML file of one that is shipped, such as a recipe, by its name; None where there is none, or ``name`` is a path."""
+    file = shipped(folder) / f"{name}.toml"
+    return file if file.parent == shipped(folder) and file.is_file() else None

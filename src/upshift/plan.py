@@ -27,7 +27,7 @@ from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
 from upshift.explain.door import Asked, refuse_unexplainable
 from upshift.explain.tools import find_tools
 from upshift.measure.duet import refuse_other_numbers
-from upshift.measure.variant import Surroundings, Variant, refuse_shared_tiers
+from upshift.measure.variant import Surroundings, Variant, refuse_large_pool, refuse_shared_tiers
 from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
 from upshift.options import Options
 from upshift.package.service import refuse_parts
@@ -315,6 +315,7 @@ def _workloads(options: Options, kinds: Sequence[ServerKind]) -> tuple[tuple[Wor
                 "choose another workload",
             )
         refuse_reserved(kind, f"workload '{workload.name}'", workload.settings)
+        refuse_large_pool(kind, f"workload '{workload.name}'", workload.settings)
     _refuse_contradictions(train_on + hold_out)
     for kind in kinds:
         refuse_many_connections(kind, train_on + hold_out, options.connections)

@@ -105,9 +105,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def describe_invalid(error: ValidationError) -> str:
-    """A validation error in one sentence that names the keys as the user wrote them, and says what is wrong in TOML's terms."""
-    return "; ".join(f"{'.'.join(map(str, item['loc'])) or 'file'}: {_wrong(item)}" for item in error.errors())
+def describe_invalid(error: ValidationError, options: Mapping[str, str] = {}) -> str:
+    """A validation error in one sentence that names the keys as the user wrote them, and says what is wrong in TOML's terms.
+    ``options`` are the options of keys that go by another name on the command line.
+    """
+    return "; ".join(f"{_key(item, options)}: {_wrong(item)}" for item in error.errors())
+
+
+def _key(item: ErrorDetails, options: Mapping[str, str]) -> str:
+    location = tuple(map(str, item["loc"]))
+    return options.get(location[0], ".".join(location)) if location else "file"
 
 
 def _wrong(item: ErrorDetails) -> str:
@@ -127,9 +134,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def checked(model: type[M], given: Mapping[str, Any]) -> M:
-    """A model from what a user typed. Raises UsageError that names the option."""
+def checked(model: type[M], given: Mapping[str, Any], options: Mapping[str, str] = {}) -> M:
+    """A model from what a user typed. Raises UsageError that names the option, see ``describe_invalid``."""
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise UsageError(describe_invalid(error), "see --help") from error
+        raise UsageError(describe_invalid(error, options), "see --help") from error

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from upshift.errors import RecipeError
-from upshift.paths import shipped
+from upshift.paths import shipped, shipped_file
 from upshift.toml import read_toml
 from upshift.toolchain.model import Family
 from upshift.values import Value, describe_invalid, is_empty
@@ -137,8 +137,8 @@ def find_recipe(name_or_path: str) -> Recipe:
 def recipe_file(name_or_path: str) -> Path:
     """The file of a recipe. Raises RecipeError when there is none."""
     path = Path(name_or_path)
-    file = path if path.suffix == ".toml" else shipped("recipes") / f"{name_or_path}.toml"
-    if not file.is_file():
+    file = path if path.suffix == ".toml" else shipped_file("recipes", name_or_path)
+    if file is None or not file.is_file():
         raise RecipeError(
             f"there is no recipe '{name_or_path}'",
             "`upshift recipes` lists those that are shipped; name a file of your own with its ending .toml",

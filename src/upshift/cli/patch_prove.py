@@ -85,7 +85,11 @@ def prove(
 
     settings = _settings(setting or ())
     with paths_of("the command line"):
-        given = {"stock": stock.resolve(), "patched": patched.resolve(), "allow": allow.resolve() if allow else None}
+        given: dict[str, object] = {
+            "stock": stock.resolve(),
+            "patched": patched.resolve(),
+            "allow": allow.resolve() if allow else None,
+        }
         source = mtr_source.resolve() if mtr_source else None
     tests = {
         # What is named again would run again.
@@ -94,7 +98,8 @@ def prove(
         "modes": tuple(dict.fromkeys(mtr_mode or MODES)),
         "source": source,
     }
-    asked = checked(Asked, {**given, "settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests})
+    given |= {"settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests}
+    asked = checked(Asked, given, {"modes": "--mtr-mode"})
     refuse_servers(asked)
     if keep and keep.exists():
         raise UsageError(f"--keep: {keep} exists already", "name a new folder")

@@ -251,11 +251,7 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         raise UsageError(f"{where}: there is no program {asked.under[0]}", "install it, or leave `under` out")
     if asked.text_huge_pages:
         refuse_without_huge_pages(where)
-    if (pool_bytes := kind.pool_bytes(asked.settings) or 0) > (memory_bytes := memory_total_bytes()):
-        raise NotEnoughRoom(
-            f"{where}: a buffer pool of {pool_bytes / 2**30:.1f}G, and this machine has {memory_bytes / 2**30:.1f}G of memory",
-            "choose a smaller one",
-        )
+    refuse_large_pool(kind, where, asked.settings)
     if asked.tier is None:
         return
     if not kind.can_have_a_tier:
@@ -268,6 +264,15 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         raise NotEnoughRoom(
             f"{where}: a tier of {asked.tier.size} in memory, and {available / 2**30:.1f}G are free",
             "choose a smaller tier, or a medium on a disk",
+        )
+
+
+def refuse_large_pool(kind: ServerKind, where: str, settings: Mapping[str, str]) -> None:
+    """Raises NotEnoughRoom for a buffer pool that is larger than this machine's memory; ``where`` says who asks."""
+    if (pool_bytes := kind.pool_bytes(settings) or 0) > (memory_bytes := memory_total_bytes()):
+        raise NotEnoughRoom(
+            f"{where}: a buffer pool of {pool_bytes / 2**30:.1f}G, and this machine has {memory_bytes / 2**30:.1f}G of memory",
+            "choose a smaller one",
         )
 
 

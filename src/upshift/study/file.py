@@ -16,7 +16,7 @@ from upshift.limits import MOST_BUDGET_S, MOST_CONNECTIONS, MOST_ROUNDS, MOST_SE
 from upshift.measure.model import Metric
 from upshift.measure.variant import find_sql
 from upshift.options import Options
-from upshift.paths import paths_of, shipped
+from upshift.paths import paths_of, shipped, shipped_file
 from upshift.study.change import Change
 from upshift.study.designs import Factor, Kind, Row
 from upshift.toml import own_file, read_toml
@@ -206,8 +206,8 @@ def find_study(name_or_path: str) -> Study:
     path = Path(name_or_path)
     if path.suffix == ".toml":
         return read_study(path)
-    file = shipped("studies") / f"{name_or_path}.toml"
-    if not file.is_file():
+    file = shipped_file("studies", name_or_path)
+    if file is None:
         names = ", ".join(each.stem for each in sorted(shipped("studies").glob("*.toml")))
         raise UsageError(
             f"there is no study '{name_or_path}'",

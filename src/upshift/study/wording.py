@@ -138,7 +138,11 @@ def adds_up(result: StudyResult) -> str:
         return "The rows do not tell"
     if all(each.effect.ci_high >= UNBOUNDED_HIGH for each in pairs):
         return "One trial gives no interval, so that nothing is told of what factors do together"
-    return "No two factors were seen to do more or less together than apart"
+    unseen = max(max(each.effect.ci_high - 1, 1 - each.effect.ci_low) for each in pairs)
+    return (
+        "No two factors were seen to do more or less together than apart; "
+        f"the intervals leave room for {unseen * 100:,.1f} % either way"
+    )
 
 
 def levels(result: StudyResult) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from upshift.errors import WorkloadError
-from upshift.paths import shipped
+from upshift.paths import shipped, shipped_file
 from upshift.toml import read_toml
 from upshift.values import describe_invalid
 from upshift.workload.model import Workload
@@ -24,8 +24,8 @@ def find_workload(name_or_path: str) -> Workload:
         if not path.is_file():
             raise WorkloadError(f"there is no workload file {path}", "`upshift workloads` lists those that are shipped")
         return read_workload(path)
-    file = shipped("workloads") / f"{name_or_path}.toml"
-    if not file.is_file():
+    file = shipped_file("workloads", name_or_path)
+    if file is None:
         raise WorkloadError(
             f"there is no workload '{name_or_path}'",
             "`upshift workloads` lists those that are shipped; name a file of your own with its ending .toml",

@@ -13,14 +13,14 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from fakes import DiskUsage, FakeShell, Output, toolchain
-from plenty import plenty
+from plenty import PLENTY, plenty
 
 from upshift import plan
 from upshift.build.recipe import find_recipe
 from upshift.errors import MissingTool, NotEnoughRoom, RecipeError, SourceError, UpshiftError, UsageError, WorkloadError
 from upshift.measure.variant import Surroundings, Variant
 from upshift.options import Options
-from upshift.paths import CHECKOUT
+from upshift.paths import CHECKOUT, shipped
 from upshift.plan import prepare, prepare_measuring, refuse_pointless
 from upshift.server.kind import Program
 from upshift.stages.work import Work
@@ -98,6 +98,14 @@ def test_what_is_refused_before_the_work(options: dict[str, object], error: type
     with pytest.raises(error, match=re.escape(said)) as caught:
         prepared(**options)
     assert caught.value.hint and caught.value.exit_code == 2
+
+
+def test_a_workload_whose_buffer_pool_is_beyond_the_machine_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "huge.toml"
+    shipped_text = (shipped("workloads") / "oltp_point_select.toml").read_text()
+    file.write_text(f'{shipped_text}\n[settings]\ninnodb_buffer_pool_size = "900T"\n')
+    with pytest.raises(NotEnoughRoom, match="workload 'huge': a buffer pool of 921600"):
+        prepared(workloads=(str(file),))
 
 
 @pytest.mark.parametrize("verify", ["short", "main", "main.1st", "main.1st,innodb.innodb-index"])
@@ -231,7 +239,7 @@ def test_a_small_disk_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_200_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1_200_000_000, total=PLENTY))
     with pytest.raises(NotEnoughRoom, match=r"about 3 GB of memory, 1\.2 GB are free") as caught:
         prepared()
     assert "more memory" in caught.value.hint
@@ -256,7 +264,7 @@ def test_bolt_that_instruments_a_whole_server_is_asked_for_before_the_work(
     monkeypatch.setattr(plan, "_perf_samples", lambda _shell: perf)
     assert prepared(**options)
     with monkeypatch.context() as patch:
-        patch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=6_000_000_000))
+        patch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=6_000_000_000, total=PLENTY))
         with refusal(NotEnoughRoom, r"BOLT.* needs about 10 GB of memory, 6\.0 GB are free"):
             prepared(**options)
     monkeypatch.setattr(plan, "find", lambda family, **_given: toolchain(family).model_copy(update={"bolt": None}))
@@ -304,7 +312,7 @@ def test_gcc_s_headers_need_room_where_the_recipe_has_them(monkeypatch: pytest.M
 
 def test_measuring_needs_less_room_and_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(4_000_000_000))
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2_500_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2_500_000_000, total=PLENTY))
     purposes: list[tuple[str, bool]] = []
     monkeypatch.setattr(plan, "_install", lambda purpose, *_given, programs: purposes.append((purpose, programs)))
     found = prepare_measuring(Options(held_out=()), (), allow_install=False, say=lambda _text: None)

@@ -39,6 +39,14 @@ def test_no_such_recipe(name: str) -> None:
     assert "upshift recipes" in caught.value.hint
 
 
+def test_a_file_of_ones_own_needs_its_ending(tmp_path: Path) -> None:
+    written(tmp_path, "")
+    name = str(tmp_path / "mine")
+    assert find_recipe(f"{name}.toml").name == "mine"
+    with pytest.raises(RecipeError, match="there is no recipe"):
+        find_recipe(name)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from fakes import FakeClock, FakeKind, FakeProcess, FakeShell, Output
 
 from upshift.errors import LoadFailed, ServerFailed, WorkloadError
+from upshift.paths import shipped
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
 from upshift.server.mysql import MySQL
@@ -82,6 +84,12 @@ def test_no_such_workload(name: str) -> None:
     with pytest.raises(WorkloadError, match="there is no workload") as caught:
         find_workload(name)
     assert "upshift workloads" in caught.value.hint
+
+
+def test_a_file_of_ones_own_needs_its_ending(tmp_path: Path) -> None:
+    shutil.copy(shipped("workloads") / "oltp_read_only.toml", tmp_path / "mine.toml")
+    with pytest.raises(WorkloadError, match="there is no workload"):
+        find_workload(str(tmp_path / "mine"))
 
 
 def test_a_workload_of_ones_own(tmp_path: Path) -> None:

@@ -188,8 +188,11 @@ def test_loads_that_an_earlier_version_judged_apart_have_a_level_each() -> None:
 
 
 def test_what_does_not_add_up_says_so_of_each_pair() -> None:
-    assert lines("together", study_result()) == ["No two factors were seen to do more or less together than apart."]
     found = study_result()
+    [told] = lines("together", found)
+    assert told.startswith("No two factors were seen to do more or less together than apart; the intervals leave room for ")
+    widest = max(max(each["effect"]["ci_high"] - 1, 1 - each["effect"]["ci_low"]) for each in found["effects"]["together"])
+    assert told.endswith(f" {widest * 100:,.1f} % either way.")
     found["effects"]["together"][0] |= {"verdict": "slower", "shared": True}
     assert lines("together", found)[0].endswith("an equal part of a figure that several pairs share")
     found["effects"]["together"] = []

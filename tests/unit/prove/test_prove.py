@@ -132,7 +132,7 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
         ((*both, "--allow", str(unreasoned)), "test.0.why: this key is missing"),
         ((*both, "--keep", str(tmp_path)), "exists already"),
-        ((*both, "--mtr-mode", "sometimes"), "modes.0: 'sometimes' is not 'on', 'off', 'ps-on' or 'ps-off'"),
+        ((*both, "--mtr-mode", "sometimes"), "--mtr-mode: 'sometimes' is not 'on', 'off', 'ps-on' or 'ps-off'"),
         ((*both, "--mtr", "main"), "is not in the folder in which it was built"),
         ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "is not in the folder in which it was built"),
         (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no tests nosuite"),

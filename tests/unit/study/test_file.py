@@ -317,6 +317,9 @@ def test_a_shipped_study_goes_by_its_name_and_another_by_its_file(tmp_path: Path
     assert "settings" in (error.value.hint or "")
     with pytest.raises(UsageError, match="there is no study"):
         find_study(str(tmp_path / "settings.toml"))
+    written(tmp_path, GOOD)
+    with pytest.raises(UsageError, match="there is no study"):
+        find_study(str(tmp_path / "mine"))
 
 
 PATCHED = """
