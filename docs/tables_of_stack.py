@@ -46,14 +46,16 @@ def innocents(result: dict[str, Any]) -> Iterator[str]:
 
 
 def replays(result: dict[str, Any]) -> Iterator[str]:
-    """A row a replay of tests/benches/tpcc_replay.py: what was answered, counted and ended otherwise, where order is known."""
+    """A row a replay of tests/benches/replays.py: what was answered, counted and ended otherwise, where order is known."""
     asked, first = result["asked"], result["replays"][0]
     options = ", ".join(f"`{option}`" for option in result["other_options"]) or "none"
     has_other = any(each["server"] == "other" for each in result["replays"])
     other = f" Options of the other server: {options}." if has_other else ""
+    of_rows = f"oltp_{asked['workload']} on 4 tables of {asked['table_size']:,} rows" if "table_size" in asked else ""
+    of = of_rows or f"{asked['warehouses']} warehouses"
     yield (
         f"{table.machine(result)}; MySQL {result['version']['version']}; {first['transactions']} transactions recorded with "
-        f"{table.connections(8)} at {asked['rate_per_s']:g} a second, {asked['warehouses']} warehouses; "
+        f"{table.connections(8)} at {asked['rate_per_s']:g} a second, {of}; "
         f"{first['overlapped']} of them overlapped another one.{other}"
     )
     yield ""
@@ -73,7 +75,7 @@ def replays(result: dict[str, Any]) -> Iterator[str]:
 
 
 def differences_in_order(result: dict[str, Any]) -> Iterator[str]:
-    """A row for each answer of tests/benches/tpcc_replay.py that differed in order: in how many replays each server gave it."""
+    """A row for each answer of tests/benches/replays.py that differed in order: in how many replays each server gave it."""
     servers = Counter(each["server"] for each in result["replays"])
     answers = Counter(
         (one["statement"], one["request"], one["now"]["hash"], each["server"])

@@ -1,12 +1,12 @@
-"""Does a replay of TPC-C on eight connections answer as the recording's order says, on the same server and on another build?
+"""Does a replay on eight connections answer as the recording's order says, on the same server and on another build?
 
-    PYTHONPATH=src .venv/bin/python tests/benches/tpcc_replay.py --server PATH/mysqld --other PATH/mysqld --json FILE
+    PYTHONPATH=src .venv/bin/python tests/benches/replays.py --server PATH/mysqld --other PATH/mysqld --json FILE
 
-The load client records TPC-C on the first server. The trace is replayed there one transaction after the other
-(`--order serial`), which gives the digests of all answers. Each replay after that begins with the same data and is
-compared with them: on each server with `--order commit`, and on the first with `--order off`, which has to differ, or
-the comparison could not fail. Transactions that overlapped in the recording have no order; what they answer otherwise
-is counted apart. Nothing is timed.
+The load client records TPC-C, or one of sysbench's scripts (``--workload read_write``), on the first server. The trace is
+replayed there one transaction after the other (`--order serial`), which gives the digests of all answers. Each replay after
+that begins with the same data and is compared with them: on each server with `--order commit`, and on the first with
+`--order off`, which has to differ, or the comparison could not fail. Transactions that overlapped in the recording have no
+order; what they answer otherwise is counted apart. Nothing is timed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from real_server import initialised, started  # noqa: E402
 
 from upshift.machine import describe_machine  # noqa: E402
 
-DATABASE = "tpcc"
+DATABASE = "replayed"
+TPCC = "tpcc"
 OPTIONS = (
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-buffer-pool-size=512M",
@@ -37,6 +38,9 @@ OPTIONS = (
     "--secure-file-priv=NULL",
 )
 TIMEOUT_S = 1800.0
+TABLES = 4
+UNIFORM = ("--distribution", "uniform")
+"""Transactions that overlap seldom write the same row, so that their unknown order seldom shows."""
 COUNTED = ("differences", "counted_otherwise", "ended_otherwise")
 SHOWN = ("request", "statement", "sql", "cell", "earlier", "now")
 LISTED_MAX = 5
@@ -48,6 +52,10 @@ class Bench:
     """Where the servers' data and the traces are."""
 
     folder: Path
+    workload: str
+    """``tpcc``, or one of sysbench's scripts."""
+    size: int
+    """Warehouses, or rows of each of four tables."""
     transactions: int
     rate_per_s: float
     options: tuple[str, ...]
@@ -68,18 +76,27 @@ class Bench:
         subprocess.run(("cp", "-a", "--reflink=auto", str(self.folder / "saved"), str(data)), check=True)
         return data
 
-    def prepare(self, server: Path, warehouses: int) -> None:
+    def words(self, command: str) -> tuple[str, ...]:
+        """What asks the load client to prepare or run the workload."""
+        if self.workload == TPCC:
+            warehouses = str(self.size) if command == "prepare" else "any"
+            return (TPCC, command, "--warehouses", warehouses)
+        tables = ("--tables", str(TABLES), "--table-size", str(self.size))
+        drawn = UNIFORM if command == "run" else ()
+        return ("oltp", self.workload, command, *tables, *drawn)
+
+    def prepare(self, server: Path) -> None:
         saved = initialised(server, self.folder / "saved", self.options)
         with started(str(server), saved, (*OPTIONS, *self.options)) as running:
             running.run(f"CREATE DATABASE {DATABASE}")
-            self.load(running.socket, "tpcc", "prepare", "--warehouses", str(warehouses))
+            self.load(running.socket, *self.words("prepare"))
 
     def record(self, server: Path) -> dict[str, Any]:
         trace = str(self.folder / "trace")
-        words = ("tpcc", "run", "--warehouses", "any", "-c", "8", "--rate", str(self.rate_per_s), "--arrivals", "uniform")
+        paced = ("-c", "8", "--rate", str(self.rate_per_s), "--arrivals", "uniform")
         bounds = ("--max-transactions", str(self.transactions), "--seconds", "1200")
         with started(str(server), self.copied(), (*OPTIONS, *self.options)) as running:
-            return self.load(running.socket, *words, *bounds, "--record", trace, "--json")
+            return self.load(running.socket, *self.words("run"), *paced, *bounds, "--record", trace, "--json")
 
     def replay(self, server: Path, options: tuple[str, ...], order: str, *words: str) -> dict[str, Any]:
         with started(str(server), self.copied(), (*OPTIONS, *self.options, *options)) as running:
@@ -117,14 +134,18 @@ def main() -> int:
     )
     parser.add_argument("--transactions", type=int, default=5000)
     parser.add_argument("--rate", type=float, default=40.0, help="transactions a second in the recording")
-    parser.add_argument("--warehouses", type=int, default=2)
+    parser.add_argument("--workload", default=TPCC, help="tpcc (default), or one of sysbench's scripts, such as read_write")
+    parser.add_argument("--warehouses", type=int, default=2, help="of TPC-C")
+    parser.add_argument("--table-size", type=int, default=100_000, help="rows of each of the four tables of another workload")
     parser.add_argument("--replays", type=int, default=1, help="of each server with --order commit")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(prefix="upshift-tpcc-") as place:
-        bench = Bench(Path(place), given.transactions, given.rate, tuple(given.server_option))
-        bench.prepare(given.server, given.warehouses)
+    with tempfile.TemporaryDirectory(prefix="upshift-replays-") as place:
+        size = given.warehouses if given.workload == TPCC else given.table_size
+        options = tuple(given.server_option)
+        bench = Bench(Path(place), given.workload, size, given.transactions, given.rate, options)
+        bench.prepare(given.server)
         recorded = bench.record(given.server)
         digest = str(bench.folder / "digest")
         bench.replay(given.server, (), "serial", "--digest", digest)
@@ -132,7 +153,12 @@ def main() -> int:
             "schema_version": 1,
             "machine": describe_machine().model_dump(mode="json"),
             "version": recorded["server"],
-            "asked": {"transactions": given.transactions, "rate_per_s": given.rate, "warehouses": given.warehouses},
+            "asked": {
+                "workload": given.workload,
+                "transactions": given.transactions,
+                "rate_per_s": given.rate,
+                "warehouses" if given.workload == TPCC else "table_size": size,
+            },
             "other_options": given.other_option,
             "replays": rows,
         }
@@ -141,8 +167,8 @@ def main() -> int:
             runs.append(("other", given.other, tuple(given.other_option), "commit"))
         runs *= given.replays
         runs.append(("recorded on", given.server, (), "off"))
-        for name, server, options, order in runs:
-            rows.append(row(name, order, bench.replay(server, options, order, "--compare", digest)))
+        for name, server, own, order in runs:
+            rows.append(row(name, order, bench.replay(server, own, order, "--compare", digest)))
             sys.stdout.write(said(rows[-1]))
             sys.stdout.flush()
             # After each replay: many of them take hours, and what an interrupted bench has is kept.
