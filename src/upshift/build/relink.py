@@ -118,39 +118,33 @@ def build_touched(
         objects=objects_folder(bench),
         tree=plain.tree if touched.plugins else None,
     )
-    launcher = launcher_command(bench, kind, source, plain.recipe, toolchain)
     rebuilt = {step.output: patched.objects / step.output for step in touched.steps}
     # Apart from the server's objects: an object of the same path may be in both.
     plugins = {step.output: bench.folder / "plugins" / step.output for step in touched.plugins}
     compiled = [(step, rebuilt[step.output]) for step in touched.steps]
     compiled += [(step, plugins[step.output]) for step in touched.plugins if step.source]
+    launcher = launcher_command(bench, kind, source, plain.recipe, toolchain)
     rules = [_compile_rule(plain.tree, _compile_command(step, toolchain), target, launcher, ()) for step, target in compiled]
     server = bench.folder / kind.server_target
     link = at_source(steps_of(bench.shell, kind, plain)[-1], configured, source.path)
-    # Before the plugins': link_of takes the first for the server's.
-    rules.append(_link_rule(plain.tree, server, link_command(link, rebuilt, server, ()), inputs=list(rebuilt.values())))
-    links = [step for step in touched.plugins if not step.source]
-    for step in links:
-        objects = {path: file for path, file in plugins.items() if path in step.argv and path != step.output}
-        target = plugins[step.output]
-        rules.append(_link_rule(plain.tree, target, link_command(step, objects, target, ()), inputs=list(objects.values())))
+    links = [(link, server, rebuilt)]
+    links += [(step, plugins[step.output], _within(step, plugins)) for step in touched.plugins if not step.source]
+    # The server's comes first: link_of takes the first for it.
+    rules += [
+        _link_rule(plain.tree, target, link_command(step, objects, target, ()), inputs=list(objects.values()))
+        for step, target, objects in links
+    ]
     (bench.folder / "build.ninja").write_text(_HEADER + "\n".join(rules))
     for target in (*rebuilt.values(), *plugins.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
     patched.objects.mkdir(exist_ok=True)
     try_headers_again(bench)
-    made = {step.output: plugins[step.output] for step in links}
-    run_ninja(bench, bench.folder, (str(server), *map(str, made.values())), jobs or default_jobs())
+    run_ninja(bench, bench.folder, tuple(str(target) for _step, target, _objects in links), jobs or default_jobs())
     forget_headers(bench)
-    tree = plain.tree
-    if made:
-        tree = bench.folder / TREE
-        # An attempt that was interrupted may have left a part of it.
-        shutil.rmtree(tree, ignore_errors=True)
-        link_tree(plain.tree, tree, made)
+    made = {step.output: target for step, target, _objects in links[1:]}
     return plain.model_copy(
         update={
-            "tree": tree,
+            "tree": _tree_with(plain.tree, bench.folder / TREE, made) if made else plain.tree,
             "source_sha256": source.sha256,
             "server": server,
             "sha256": file_sha256(server),
@@ -159,6 +153,18 @@ def build_touched(
             "patched": patched,
         }
     )
+
+
+def _within(link: Step, files: Mapping[str, Path]) -> dict[str, Path]:
+    """Those of ``files``, by the paths of what they replace, that a command links."""
+    return {path: file for path, file in files.items() if path in link.argv and path != link.output}
+
+
+def _tree_with(tree: Path, target: Path, files: Mapping[str, Path]) -> Path:
+    """``target``, made anew by ``link_tree``: an attempt that was interrupted may have left a part of it."""
+    shutil.rmtree(target, ignore_errors=True)
+    link_tree(tree, target, files)
+    return target
 
 
 def link_tree(tree: Path, target: Path, files: Mapping[str, Path]) -> None:
