@@ -27,7 +27,8 @@ from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
 from upshift.explain.door import Asked, refuse_unexplainable
 from upshift.explain.tools import find_tools
 from upshift.measure.duet import refuse_other_numbers
-from upshift.measure.variant import Surroundings, Variant, refuse_large_pool, refuse_shared_tiers
+from upshift.measure.tier import refuse_shared_tiers
+from upshift.measure.variant import Surroundings, Variant, refuse_large_pool
 from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
 from upshift.options import Options
 from upshift.package.service import refuse_parts
@@ -161,7 +162,7 @@ def _judged_measuring(
         refuse_reserved(kind, f"server '{variant.name}'", variant.settings)
         refuse_switches(kind, variant.name, variant.settings, variant.program.binary)
         refuse_ignored(shell, f"server '{variant.name}'", variant.environment)
-    refuse_shared_tiers((f"server '{variant.name}'", variant) for variant in variants)
+    refuse_shared_tiers((f"server '{variant.name}'", variant.tier) for variant in variants)
     measured = {variant.program.kind: kind_of(variant.program) for variant in variants}
     if others:
         measured[default_kind().name] = default_kind()

@@ -7,16 +7,16 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from upshift.control_groups import memory_available_bytes, memory_total_bytes
+from upshift.control_groups import memory_total_bytes
 from upshift.errors import NotEnoughRoom, UsageError
 from upshift.measure.placement import Seat
-from upshift.native.programs import programs_dir
+from upshift.measure.tier import Tier, refuse_no_room
 from upshift.paths import paths_of
 from upshift.server.huge_text import refuse_without_huge_pages, with_huge_text
 from upshift.server.kind import Program, ServerKind, one_spelling, refuse_reserved
@@ -24,85 +24,13 @@ from upshift.server.kinds import find_program, kind_of
 from upshift.toml import own_file, read_toml
 from upshift.values import Value, content_hash, describe_invalid, is_empty
 
-_FOLDER = "{folder}"
 _CONNECTIONS = re.compile(r"--(connections|threads)(=.*)?|-c=?\d*")
 """As options of load commands: what waits during pauses is known by the load's own number."""
 _LONGEST_NAME, _OF_HASH = 100, 20
 """In bytes: file systems take 255, and the load's name and more stand beside it."""
-_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 _Cpu = Annotated[int, Field(strict=True)]
-
-TIER_OPTIONS = frozenset({"--page-size", "--promotion", "--cutoff", "--audit", "--rule", "--status", "--library"})
-TIER_SWITCHES = frozenset({"--read-ahead", "--no-read-ahead", "--format"})
-"""Options of ``upshift cache run`` that a variant may have: the others have keys of their own, or start no server."""
-
-
-def _medium(text: str) -> str:
-    kind, _, path = text.partition(":")
-    if text not in {"memory", "memory-lz4"} and not (kind in {"file", "direct"} and path):
-        raise ValueError(f"'{text}' is not memory, memory-lz4, file:PATH or direct:PATH")
-    return text
-
-
-def _tier_options(words: tuple[str, ...]) -> tuple[str, ...]:
-    rest = iter(words)
-    for word in rest:
-        name, is_valued, _ = word.partition("=")
-        if name not in TIER_OPTIONS and word not in TIER_SWITCHES:
-            known = ", ".join(sorted(TIER_OPTIONS | TIER_SWITCHES))
-            raise ValueError(f"'{word}' is none of {known}; size, medium and mode have keys of their own")
-        if name in TIER_OPTIONS and not is_valued and next(rest, "-").startswith("-"):
-            raise ValueError(f"{name} has no value")
-    return words
-
-
-class Tier(Value):
-    """A page cache under the server, by ``upshift cache run``."""
-
-    size: str
-    medium: Annotated[str, AfterValidator(_medium)] = "memory"
-    """As for ``--medium``; ``{folder}`` in it is a folder of the trial's own, beside its data."""
-    mode: Literal["write-through", "write-around", "write-invalidate", "pass-through"] = "write-through"
-    options: Annotated[tuple[str, ...], AfterValidator(_tier_options)] = ()
-    """Further options of ``upshift cache run``."""
-
-    def beside(self, folder: Path) -> Self:
-        """The same; a relative path of the medium begins at ``folder``, and not where the command happens to be started."""
-        kind, _, path = self.medium.partition(":")
-        if not path or path.startswith(_FOLDER):
-            return self
-        return self.model_copy(update={"medium": f"{kind}:{folder / path}"})
-
-    @property
-    def places(self) -> frozenset[str]:
-        """The files and devices that no other server's tier may have meanwhile; not those of the trial's own folder."""
-        medium = self.medium.partition(":")[2]
-        statuses = [value for name, value in self._valued() if name == "--status"]
-        return frozenset(os.path.realpath(path) for path in (medium, *statuses) if path and not path.startswith(_FOLDER))
-
-    def _valued(self) -> Iterator[tuple[str, str]]:
-        """The options that have a value, in either spelling."""
-        rest = iter(self.options)
-        for word in rest:
-            name, is_valued, value = word.partition("=")
-            if name in TIER_OPTIONS:
-                yield name, value if is_valued else next(rest)
-
-    @property
-    def memory_bytes(self) -> int:
-        """What it takes of the machine's memory."""
-        return size_bytes(self.size) if self.medium.startswith("memory") else 0
-
-    def words(self, folder: Path) -> tuple[str, ...]:
-        """What stands before the server's command."""
-        medium = self.medium.replace(_FOLDER, str(folder))
-        named = ("--size", self.size, "--medium", medium, "--mode", self.mode)
-        # The page goes with the folder. In the place that `run` chooses, the page of a server that is killed stays.
-        is_placed = any(name == "--status" for name, _value in self._valued())
-        page = () if is_placed else ("--status", str(folder / "tier.status"))
-        return (str(programs_dir() / "upshift-cache"), "run", *named, *page, *self.options, "--")
 
 
 class Surroundings(Value):
@@ -258,13 +186,7 @@ def refuse_impossible(where: str, asked: Surroundings, kind: ServerKind) -> None
         raise UsageError(
             f"{where}: there is no tier for a {kind.name}", "the page cache supports only InnoDB's files: leave the tier out"
         )
-    if size_bytes(asked.tier.size) == 0:
-        raise UsageError(f"{where}: a tier of {asked.tier.size}", "name a size such as 512M")
-    if asked.tier.memory_bytes > (available := memory_available_bytes()):
-        raise NotEnoughRoom(
-            f"{where}: a tier of {asked.tier.size} in memory, and {available / 2**30:.1f}G are free",
-            "choose a smaller tier, or a medium on a disk",
-        )
+    refuse_no_room(where, asked.tier)
 
 
 def refuse_large_pool(kind: ServerKind, where: str, settings: Mapping[str, str]) -> None:
@@ -274,26 +196,6 @@ def refuse_large_pool(kind: ServerKind, where: str, settings: Mapping[str, str])
             f"{where}: a buffer pool of {pool_bytes / 2**30:.1f}G, and this machine has {memory_bytes / 2**30:.1f}G of memory",
             "choose a smaller one",
         )
-
-
-def refuse_shared_tiers(named: Iterable[tuple[str, Surroundings]]) -> None:
-    """Raises UsageError when two of these, by what to call them, have a tier in the same place: they run side by side."""
-    owners: dict[str, str] = {}
-    for where, each in named:
-        for place in sorted(each.tier.places) if each.tier else ():
-            if place in owners:
-                raise UsageError(
-                    f"{owners[place]} and {where} have a tier in {place}, and servers of a trial run side by side",
-                    f'give each a place of its own, such as medium = "file:{_FOLDER}/medium"',
-                )
-            owners[place] = where
-
-
-def size_bytes(text: str) -> int:
-    """``512M``, ``4G``, ``1048576``; 0 for what is no size."""
-    unit = _SIZES.get(text[-1:].upper(), 1)
-    digits = text[:-1] if unit > 1 else text
-    return int(digits) * unit if re.fullmatch(r"[0-9]{1,30}", digits) else 0
 
 
 def find_sql(where: str, files: Sequence[Path], folder: Path = Path()) -> tuple[Path, ...]:

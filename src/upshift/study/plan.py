@@ -22,7 +22,8 @@ from upshift.measure.model import Plan
 from upshift.measure.noise import CALM, Noise, blocks
 from upshift.measure.placement import Seat
 from upshift.measure.schedule import loads_of
-from upshift.measure.variant import Surroundings, Variant, refuse_impossible, refuse_shared_tiers
+from upshift.measure.tier import refuse_shared_tiers
+from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
 from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
@@ -184,7 +185,7 @@ def refuse_impossible_rows(arms: Iterable[Arm], kind: ServerKind) -> None:
     arms = tuple(arms)
     for arm in arms:
         _refuse_impossible(arm, _kind(arm, kind))
-    refuse_shared_tiers((f"row '{arm.name}'", arm.change) for arm in arms)
+    refuse_shared_tiers((f"row '{arm.name}'", arm.change.tier) for arm in arms)
 
 
 def refuse_missing_libraries(plan: StudyPlan) -> None:

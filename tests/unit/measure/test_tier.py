@@ -14,7 +14,8 @@ from pydantic import ValidationError
 
 from upshift.errors import ServerFailed, UsageError
 from upshift.measure.server_bench import ServerBench
-from upshift.measure.variant import TIER_OPTIONS, TIER_SWITCHES, Surroundings, Tier, Variant, refuse_shared_tiers
+from upshift.measure.tier import TIER_OPTIONS, TIER_SWITCHES, Tier, refuse_shared_tiers
+from upshift.measure.variant import Variant
 from upshift.paths import CHECKOUT
 from upshift.server.kind import Program
 
@@ -62,10 +63,8 @@ def test_the_options_of_a_tier_are_those_of_the_program() -> None:
     assert {name for name, kind in kinds.items() if kind != "bool"} - own == TIER_OPTIONS
 
 
-def with_tiers(*tiers: dict[str, Any]) -> list[tuple[str, Surroundings]]:
-    return [
-        (f"server {number}", Surroundings.model_validate({"tier": {"size": "1M", **each}})) for number, each in enumerate(tiers)
-    ]
+def with_tiers(*tiers: dict[str, Any]) -> list[tuple[str, Tier]]:
+    return [(f"server {number}", Tier.model_validate({"size": "1M", **each})) for number, each in enumerate(tiers)]
 
 
 def test_two_servers_have_no_tier_in_one_place(tmp_path: Path) -> None:

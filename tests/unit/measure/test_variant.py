@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from upshift.errors import CommandFailed, NotEnoughRoom, ServerFailed, UsageError
 from upshift.measure.model import Load
 from upshift.measure.server_bench import ServerBench
-from upshift.measure.variant import Surroundings, Tier, Variant, find_variant, split_name
+from upshift.measure.tier import Tier
+from upshift.measure.variant import Surroundings, Variant, find_variant, split_name
 from upshift.paths import CHECKOUT
 from upshift.server.kind import Program
 from upshift.workload.model import Workload
