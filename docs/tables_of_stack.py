@@ -51,11 +51,13 @@ def replays(result: dict[str, Any]) -> Iterator[str]:
     options = ", ".join(f"`{option}`" for option in result["other_options"]) or "none"
     has_other = any(each["server"] == "other" for each in result["replays"])
     other = f" Options of the other server: {options}." if has_other else ""
-    of_rows = f"oltp_{asked['workload']} on 4 tables of {asked['table_size']:,} rows" if "table_size" in asked else ""
-    of = of_rows or f"{asked['warehouses']} warehouses"
+    if "table_size" in asked:
+        data = f"oltp_{asked['workload']} on 4 tables of {asked['table_size']:,} rows"
+    else:
+        data = f"{asked['warehouses']} warehouses"
     yield (
         f"{table.machine(result)}; MySQL {result['version']['version']}; {first['transactions']} transactions recorded with "
-        f"{table.connections(8)} at {asked['rate_per_s']:g} a second, {of}; "
+        f"{table.connections(8)} at {asked['rate_per_s']:g} a second, {data}; "
         f"{first['overlapped']} of them overlapped another one.{other}"
     )
     yield ""

@@ -136,9 +136,10 @@ def adds_up(result: StudyResult) -> str:
     pairs = result.effects.together
     if not pairs:
         return "The rows do not tell"
-    if all(each.effect.ci_high >= UNBOUNDED_HIGH for each in pairs):
+    bounded = [each.effect for each in pairs if each.effect.ci_high < UNBOUNDED_HIGH]
+    if not bounded:
         return "One trial gives no interval, so that nothing is told of what factors do together"
-    unseen = max(max(each.effect.ci_high - 1, 1 - each.effect.ci_low) for each in pairs)
+    unseen = max(max(effect.ci_high - 1, 1 - effect.ci_low) for effect in bounded)
     return (
         "No two factors were seen to do more or less together than apart; "
         f"the intervals leave room for {unseen * 100:,.1f} % either way"
