@@ -122,6 +122,21 @@ def stalls(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(one["state"], f"{one['transactions_per_s']:,.0f}", *latencies, long)
 
 
+def merges(result: dict[str, Any]) -> Iterator[str]:
+    """A row a state of merge_slack: what InnoDB does to pages of indexes a transaction, and what that costs and leaves."""
+    rows = result["rows"]
+    where = f"{table.machine(result)}; {result['connections']} connections"
+    yield f"{where}, {rows[0]['seconds']:.0f} s of each state, on fresh data:"
+    yield ""
+    counted = ("attempts", "merges", "splits", "reorganisations")
+    tail = ("purge CPU, µs", "transactions/s", "p99, ms", "leaf pages before", "leaf pages after")
+    yield from table.head("`merge_slack`", *(f"{name} a transaction" for name in counted), *tail)
+    for one in rows:
+        figures = (f"{one['purge_cpu_us']:.1f}", f"{one['transactions_per_s']:,.0f}", f"{one['latency_us']['p99'] / 1000:.1f}")
+        pages = (f"{one['leaf_pages_before']:,}", f"{one['leaf_pages_after']:,}")
+        yield table.row(one["state"], *(f"{one[name]:.3f}" for name in counted), *figures, *pages)
+
+
 def profiles(result: dict[str, Any]) -> Iterator[str]:
     """A row a workload: instructions a query with the server's own profile, and with one of another source."""
     found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["counts"]}
@@ -171,4 +186,4 @@ def _change(found: dict[tuple[str, str], float], workload: str, arm: str, base: 
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 else "0.0 %"
 
 
-KINDS = (allocations, allocators, beside, brings, dropped, measured, patches, profiles, stalls, system_calls, timed)
+KINDS = (allocations, allocators, beside, brings, dropped, measured, merges, patches, profiles, stalls, system_calls, timed)
