@@ -14,6 +14,9 @@ SERIES = Path(__file__).resolve().parents[1] / "server" / "mysql-9.7" / "series.
 COMPARED = ("mix", "random")
 """Parts that compare the answers of two servers."""
 
+# What SET GLOBAL of a boolean calls.
+_SET_GLOBAL = "Sys_var_bool::global_update"
+
 
 def proof(result: dict[str, Any]) -> Iterator[str]:
     """A row a part of the proof: what was asked, and what was wrong."""
@@ -136,6 +139,28 @@ def _taken(result: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]], Mapp
     return [(" and ".join(COMPARED), compares, counts), *((one["name"], [one], None) for one in others)]
 
 
+def races(result: dict[str, Any]) -> Iterator[str]:
+    """What ThreadSanitizer reported of the patched server alone: a row a race, as the two functions that it is between.
+
+    Those of SET GLOBAL with whoever reads the variable share a row.
+    """
+    yield f"{table.machine(result)}:"
+    yield ""
+    yield from table.head("server", "statements", "reports", "races")
+    for name in ("stock", "patched"):
+        one = result[name]
+        yield table.row(name, f"{sum(one['statements'].values()):,}", f"{one['reports']:,}", f"{one['races']}")
+    yield ""
+    yield from table.head("race of the patched server alone", "reports")
+    set_global = [one for one in result["own"] if _SET_GLOBAL in one["race"]]
+    readers = sorted(place for one in set_global for place in one["race"][1:] if place != _SET_GLOBAL)
+    for one in result["own"]:
+        if one not in set_global:
+            yield table.row(" and ".join(f"`{place}`" for place in one["race"][1:]), f"{one['reports']}")
+    named = ", ".join(f"`{place}`" for place in readers)
+    yield table.row(f"`{_SET_GLOBAL}` and one of {named}", f"{sum(one['reports'] for one in set_global)}")
+
+
 def _sums(parts: list[dict[str, Any]]) -> tuple[int, int]:
     """Statements, and what was wrong."""
     return sum(one["statements"] for one in parts), sum(one["again"] + one["wrong"] for one in parts)
@@ -152,4 +177,4 @@ def _counters(patch: str) -> tuple[str, ...]:
     return tuple(name for name in found if name.endswith("_used"))
 
 
-KINDS = (each_patch, proof, proof_tests, proven, proven_key, short_paths, unsteady)
+KINDS = (each_patch, proof, proof_tests, proven, proven_key, races, short_paths, unsteady)
