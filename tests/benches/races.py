@@ -85,15 +85,15 @@ def main() -> int:
         if race not in known:
             own.setdefault(race, text)
     numbers = Counter(race for race, _ in patched)
+    servers = {"stock": described(given.stock, stock), "patched": described(given.patched, patched)}
     result = {
-        **{"schema_version": 1, "machine": describe_machine().model_dump(mode="json")},
-        **{"stock": described(given.stock, stock), "patched": described(given.patched, patched)},
+        **{"schema_version": 1, "machine": describe_machine().model_dump(mode="json"), **servers},
         "own": [{"race": list(race), "reports": numbers[race]} for race in own],
     }
     for race, text in own.items():
         sys.stdout.write(f"the patched server alone, {numbers[race]} times: {' | '.join(race)}\n{text}\n")
-    for name in ("stock", "patched"):
-        sys.stdout.write(f"{name}: {result[name]['reports']} reports of {result[name]['races']} races\n")
+    for name, said in servers.items():
+        sys.stdout.write(f"{name}: {said['reports']} reports of {said['races']} races\n")
     sys.stdout.write(f"{len(own)} races of the patched server alone\n")
     if given.json:
         given.json.write_text(json.dumps(result, indent=1) + "\n")
