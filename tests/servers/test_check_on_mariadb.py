@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -65,6 +66,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return initialised("mariadbd", tmp_path_factory.mktemp("mariadb") / "data")
 
 
+def of_the_server(report: Any) -> list[Any]:
+    """The findings of a report without those of the machine, whose free bytes and counters change between two looks."""
+    return [each for each in report["findings"] if each["id"] not in OF_THE_MACHINE]
+
+
 def test_a_well_set_server_hears_nothing_and_is_only_read(data: Path) -> None:
     with started("mariadbd", data, WELL_SET) as server:
         variables, counted = server.table("SHOW GLOBAL VARIABLES"), server.table("SHOW GLOBAL STATUS LIKE 'Com\\_%'")
@@ -101,9 +107,9 @@ def test_the_servers_limits_of_a_select_do_not_hold_for_the_check(data: Path) ->
     """Of cut-off rows it would say that tables have no primary key."""
     with started("mariadbd", data, WELL_SET) as server:
         server.run("CREATE DATABASE many", *(f"CREATE TABLE many.t{number} (id INT PRIMARY KEY)" for number in range(3)))
-        report = checked(server.url)
+        found = of_the_server(checked(server.url))
         server.run("SET GLOBAL sql_select_limit = 1", "SET GLOBAL max_join_size = 1")
-        assert checked(server.url)["findings"] == report["findings"]
+        assert of_the_server(checked(server.url)) == found
         server.run("SET GLOBAL sql_select_limit = DEFAULT", "DROP DATABASE many")
 
 
