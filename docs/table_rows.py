@@ -12,6 +12,7 @@ METRICS = {
     "user_cpu_us_per_query": "user CPU a query",
     "system_cpu_us_per_query": "kernel CPU a query",
     "run_delay_us_per_query": "run-queue delay a query",
+    "instructions_per_query": "instructions a query",
 }
 
 

@@ -199,6 +199,32 @@ def turn_spread(result: dict[str, Any]) -> Iterator[str]:
         )
 
 
+def start_spread(result: dict[str, Any]) -> Iterator[str]:
+    """A row a run of tests/benches/turn_spread.py that has a name: how far the starts of one server spread."""
+    yield f"{table.machine(result)}:"
+    yield ""
+    yield from table.head("server", "pairs of starts", "spread of a pair of starts", "of a pair of turns")
+    for one in result["rows"]:
+        spreads = (f"{100 * one[name]:.1f} %" for name in ("start_log_sd", "pair_log_sd"))
+        yield table.row(one["name"], one["trials"], *spreads)
+
+
+def starts(result: dict[str, Any]) -> Iterator[str]:
+    """A row a state of tests/benches/starts.py: each figure, and how far the starts of one server spread in it."""
+    figures = {
+        "qps": "QPS",
+        "user_cpu_us": "user CPU a query, us",
+        "kernel_cpu_us": "kernel CPU a query, us",
+        "client_cpu_us": "the client's CPU a query, us",
+    }
+    yield f"{table.machine(result)}; mean, and spread of a pair of starts:"
+    yield ""
+    yield from table.head("the load's CPU", "pairs of starts", *figures.values())
+    for one in result["rows"]:
+        cells = (f"{one[name]['level']:,.{0 if name == 'qps' else 1}f}, {100 * one[name]['between']:.1f} %" for name in figures)
+        yield table.row(one["state"], one["pairs"], *cells)
+
+
 def covariates(result: dict[str, Any]) -> Iterator[str]:
     """A row a simulated case: how wide each interval is beside Student's, and how often each covers the truth."""
     ways = {"student": "Student", "regressed": "regressed", "cuped": "slope of the baseline"}
@@ -282,6 +308,8 @@ KINDS = (
     called,
     covariates,
     turn_spread,
+    start_spread,
+    starts,
     met,
     proofs,
     study,

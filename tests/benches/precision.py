@@ -7,14 +7,16 @@
 ``same`` measures a server against itself: five workloads a run, so that 8 runs are 40 comparisons of QPS, and says how many
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
 statement: first how many rounds of it cost ``--percent`` of the CPU time a query, then so many experiments of ``--budget``
-whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, whose loop is as it is.
-Nothing else should run meanwhile. FILE is written after each experiment; those that it holds already count as runs that
-were made.
+whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, whose loop is as it is, and
+says of each experiment whether the instructions a query call it, too. ``--polling`` keeps idle CPUs from halting at once (see
+``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment; those that it holds already
+count as runs that were made.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -26,6 +28,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from _halting import DEFAULT_NS, polling
 from scipy.special import stdtrit
 
 from upshift.machine import describe_machine
@@ -42,6 +45,9 @@ OF_PLANTED = {"UPSHIFT_SERVER_KIND": str(CHECKOUT / "tests" / "full" / "planted"
 Rows = list[dict[str, Any]]
 Metrics = tuple[dict[str, dict[str, Any]], float]
 """Of one experiment: each metric's comparison, and how long it measured in seconds."""
+INSTRUCTIONS = "instructions_per_query"
+REPEATS_WITHIN = 0.001
+"""Instructions a query of statements that read repeat within this share of themselves."""
 
 UNTIL = ("--until", "0.5%", "--trials", "12", "--budget")
 """Narrower than the budget allows, so that each experiment takes all of it. By a first stage of 12 trials, and not of 6,
@@ -76,9 +82,8 @@ class Kept:
         self.rows += rows
         for one in rows:
             half = math.log(one["ci_high"] / one["ci_low"]) / 2
-            sys.stderr.write(
-                f"{one['run']} {one['metric']}: {one['ratio']:.4f} +-{half:.2%}, {one['trials']} trials, {one['verdict']}\n"
-            )
+            trials = f", {one['trials']} trials" if "trials" in one else ""
+            sys.stderr.write(f"{one['run']} {one['metric']}: {one['ratio']:.4f} +-{half:.2%}{trials}, {one['verdict']}\n")
         if self._file:
             machine = describe_machine().model_dump(mode="json")
             result = {"schema_version": 1, "what": self._what, "machine": machine, "comparisons": self.rows}
@@ -97,7 +102,15 @@ def measured(*words: str, environment: Mapping[str, str] = {}) -> tuple[Rows, fl
     said = upshift("measure", *words, "--card-seconds", "0", "--no-install", "--json", environment=environment)
     result = json.loads(said)
     wall_s = next(each["wall_s"] for each in result["stages"] if each["name"] == "measure")
-    return [{**each, "called": each["verdict"] in ("faster", "slower")} for each in result["comparisons"]], wall_s
+    compared = result["comparisons"] + [counted(each) for each in (result["instructions"] or {}).get("ratios", [])]
+    return [{**each, "called": each["verdict"] in ("faster", "slower")} for each in compared], wall_s
+
+
+def counted(ratio: Mapping[str, Any]) -> dict[str, Any]:
+    """The ratio of instructions a query as a comparison. Its interval is how well a count repeats, once for each server."""
+    low, high = ratio["ratio"] * (1 - 2 * REPEATS_WITHIN), ratio["ratio"] * (1 + 2 * REPEATS_WITHIN)
+    verdict = "slower" if low > 1 else "faster" if high < 1 else "inconclusive"
+    return {**ratio, "metric": INSTRUCTIONS, "ci_low": low, "ci_high": high, "verdict": verdict}
 
 
 def called_at(one: Mapping[str, Any], confidence: float) -> bool:
@@ -169,7 +182,7 @@ def planted_mysql(kept: Kept, runs: int, budget: str) -> None:
 def experiments(kept: Kept, runs: int, compared: Callable[[], Metrics], **said: int) -> None:
     for run in range(kept.runs(), runs):
         metrics, wall_s = compared()
-        of = {name: metrics[name] for name in ("qps", "total_cpu_us_per_query")}
+        of = {name: metrics[name] for name in ("qps", "total_cpu_us_per_query", INSTRUCTIONS) if name in metrics}
         kept.add([{"run": run, "wall_s": wall_s, **said, **one, "called": one["verdict"] == "slower"} for one in of.values()])
 
 
@@ -180,6 +193,7 @@ def main() -> int:
         one = what.add_parser(name)
         one.add_argument("--runs", type=int, default=8 if name == "same" else 10)
         one.add_argument("--json", type=Path)
+        one.add_argument("--polling", action="store_true", help="keep idle CPUs of this virtual machine from halting at once")
         if name == "same":
             one.add_argument("--server", type=Path, required=True)
         else:
@@ -188,12 +202,13 @@ def main() -> int:
             one.add_argument("--percent", type=float, default=2.0)
     given = parser.parse_args()
     kept = Kept(given.what, given.json)
-    if given.what == "same":
-        same(kept, given.server, given.runs)
-    elif given.what == "planted":
-        planted(kept, given.runs, given.percent, given.budget)
-    else:
-        planted_mysql(kept, given.runs, given.budget)
+    with polling(DEFAULT_NS) if given.polling else contextlib.nullcontext():
+        if given.what == "same":
+            same(kept, given.server, given.runs)
+        elif given.what == "planted":
+            planted(kept, given.runs, given.percent, given.budget)
+        else:
+            planted_mysql(kept, given.runs, given.budget)
     for metric in dict.fromkeys(each["metric"] for each in kept.rows):
         of = [each for each in kept.rows if each["metric"] == metric]
         called = sum(each["called"] for each in of)

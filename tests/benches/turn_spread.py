@@ -1,11 +1,12 @@
 """Do long slices spread less than short ones?
 
-    PYTHONPATH=src .venv/bin/python tests/benches/turn_spread.py RUN... --json FILE
+    PYTHONPATH=src .venv/bin/python tests/benches/turn_spread.py [NAME=]RUN... --json FILE
 
-Each RUN is a run of `upshift measure`, by its folder: two servers, one load. ``pair_log_sd`` is the spread of two turns' ratio
-within a trial. ``halves`` is the correlation of ln QPS between the halves of a slice, and ``next`` that between a slice and the
-next one in time, of whichever server; both of deviations from the server's mean in the trial. If slices averaged independent
-noise, ``pair_log_sd`` would fall with the root of their length. All runs must be of one machine.
+Each RUN is a run of `upshift measure`, by its folder: two servers, one load. ``start_log_sd`` is the spread of the ratio of two
+starts, beyond what their turns explain. ``pair_log_sd`` is the spread of two turns' ratio within a trial. ``halves`` is the
+correlation of ln QPS between the halves of a slice, and ``next`` that between a slice and the next one in time, of whichever
+server; both of deviations from the server's mean in the trial. If slices averaged independent noise, ``pair_log_sd`` would fall
+with the root of their length. All runs must be of one machine. A NAME becomes the row's.
 """
 
 from __future__ import annotations
@@ -73,14 +74,17 @@ def _nexts(slices: list[Slice]) -> Iterator[tuple[float, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("runs", nargs="+", metavar="[NAME=]RUN")
     parser.add_argument("--json", type=Path, required=True)
     arguments = parser.parse_args()
-    results = [load_result(each) for each in arguments.runs]
+    named = [each.rpartition("=") for each in arguments.runs]
+    runs = [Path(run) for _name, _equals, run in named]
+    results = [load_result(each) for each in runs]
     first = results[0].machine
     if any(each.machine != first for each in results):
         raise SystemExit("the runs are of several machines")
-    rows = [row(run, each.experiment.plan) for run, each in zip(arguments.runs, results, strict=True)]
+    rows = [row(run, each.experiment.plan) for run, each in zip(runs, results, strict=True)]
+    rows = [{**({"name": name} if name else {}), **each} for (name, _equals, _run), each in zip(named, rows, strict=True)]
     result = {"schema_version": 1, "what": "turn_spread", "machine": first.model_dump(mode="json"), "rows": rows}
     arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 
