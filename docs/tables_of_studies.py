@@ -210,19 +210,21 @@ def start_spread(result: dict[str, Any]) -> Iterator[str]:
 
 
 def starts(result: dict[str, Any]) -> Iterator[str]:
-    """A row a state of tests/benches/starts.py: each figure, and how far the starts of one server spread in it."""
+    """Rows of tests/benches/starts.py: each figure in each state, and how far starts and turns of one server spread in it."""
     figures = {
         "qps": "QPS",
         "user_cpu_us": "user CPU a query, us",
         "kernel_cpu_us": "kernel CPU a query, us",
         "client_cpu_us": "the client's CPU a query, us",
     }
-    yield f"{table.machine(result)}; mean, and spread of a pair of starts:"
+    pairs, connections = result["rows"][0]["pairs"], table.connections(result["connections"])
+    yield f"{table.machine(result)}; {connections}, {words.count(pairs, 'pair')} of starts in each state:"
     yield ""
-    yield from table.head("the load's CPU", "pairs of starts", *figures.values())
-    for one in result["rows"]:
-        cells = (f"{one[name]['level']:,.{0 if name == 'qps' else 1}f}, {100 * one[name]['between']:.1f} %" for name in figures)
-        yield table.row(one["state"], one["pairs"], *cells)
+    yield from table.head("figure", "idle CPUs", "mean", "spread of a pair of starts", "of a pair of turns")
+    for figure, name in figures.items():
+        for one in result["rows"]:
+            spreads = (f"{100 * one[figure][of]:.1f} %" for of in ("between", "within"))
+            yield table.row(name, one["state"], f"{one[figure]['level']:,.{0 if figure == 'qps' else 1}f}", *spreads)
 
 
 def covariates(result: dict[str, Any]) -> Iterator[str]:

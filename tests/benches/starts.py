@@ -119,7 +119,7 @@ def main() -> int:
         with started(str(mysqld), folders[0], (*OPTIONS, *given.option)) as server:
             server.run("CREATE DATABASE sbtest")
             subprocess.run(sysbench(server, "prepare"), check=True, stdout=subprocess.DEVNULL)
-        shutil.copytree(*folders)
+        shutil.copytree(folders[0], folders[1])
         for number, state in enumerate([*STATES] * given.pairs):
             with polling(STATES[state]):
                 pairs[state].append(pair(mysqld, folders, given))

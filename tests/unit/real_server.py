@@ -101,6 +101,7 @@ OF_THE_MACHINE = frozenset(
         "data-on-network",
         "disk-nearly-full",
         "huge-pages-always",
+        "idle-cpus-halt",
         "io-scheduler",
         "server-swapped",
         "somaxconn",

@@ -35,6 +35,9 @@ pub struct Facts {
     pub caches: Vec<Cache>,
     /// The kernel's setting of transparent huge pages: `always`, `madvise` or `never`; empty without them.
     pub transparent_huge_pages: String,
+    /// How long an idle CPU of a virtual machine polls before it halts, in nanoseconds; none where the kernel's governor of idle
+    /// CPUs is not haltpoll.
+    pub idle_poll_ns: Option<u64>,
     /// The product that the firmware names, such as a cloud's machine type; empty when it names none.
     pub product: String,
     /// Whether the processor's counters count instructions here.
@@ -53,6 +56,7 @@ pub fn read(cpus: Vec<usize>, sys: &Path) -> Facts {
         numa_nodes: entries(&system.join("node"), "node").max(1),
         caches: caches(&system.join(format!("cpu/cpu{first}/cache"))),
         transparent_huge_pages: chosen(&text(&sys.join("kernel/mm/transparent_hugepage/enabled"))),
+        idle_poll_ns: idle_poll_ns(sys),
         product: product(&sys.join("class/dmi/id")),
         instruction_counter: refusal.is_none(),
         instruction_counter_refusal: refusal.unwrap_or_default(),
@@ -112,6 +116,15 @@ fn chosen(setting: &str) -> String {
     inner.map_or_else(|| setting.to_owned(), |(choice, _)| choice.to_owned())
 }
 
+fn idle_poll_ns(sys: &Path) -> Option<u64> {
+    let governor = text(&sys.join("devices/system/cpu/cpuidle/current_governor"));
+    if governor != "haltpoll" {
+        return None;
+    }
+    let limit = sys.join("module/haltpoll/parameters/guest_halt_poll_ns");
+    text(&limit).parse().ok()
+}
+
 fn product(folder: &Path) -> String {
     let names = ["sys_vendor", "product_name"].map(|name| text(&folder.join(name)));
     names.join(" ").trim().to_owned()
@@ -151,9 +164,13 @@ mod tests {
             "kernel/mm/transparent_hugepage/enabled",
             "always [madvise] never\n",
         );
+        put("devices/system/cpu/cpuidle/current_governor", "haltpoll\n");
+        put("module/haltpoll/parameters/guest_halt_poll_ns", "200000\n");
         put("class/dmi/id/sys_vendor", "Some Cloud\n");
         put("class/dmi/id/product_name", "m1.large\n");
         let facts = read(vec![2, 3], &sys);
+        put("devices/system/cpu/cpuidle/current_governor", "menu\n");
+        let of_another_governor = read(vec![2, 3], &sys).idle_poll_ns;
         fs::remove_dir_all(&sys).expect("removed");
         let cache = |level, kind: &str, kib: u64| Cache {
             level,
@@ -171,6 +188,10 @@ mod tests {
         );
         assert_eq!((facts.threads_per_core, facts.numa_nodes), (2, 2));
         assert_eq!(facts.transparent_huge_pages, "madvise");
+        assert_eq!(
+            (facts.idle_poll_ns, of_another_governor),
+            (Some(200_000), None)
+        );
         assert_eq!(facts.product, "Some Cloud m1.large");
         assert_eq!(
             facts.instruction_counter,
@@ -182,6 +203,7 @@ mod tests {
     fn a_machine_that_tells_nothing_has_empty_facts() {
         let facts = read(vec![0], Path::new("/no/such/folder"));
         assert_eq!(facts.caches, []);
+        assert_eq!(facts.idle_poll_ns, None);
         assert_eq!((facts.threads_per_core, facts.numa_nodes), (1, 1));
         assert_eq!(
             (

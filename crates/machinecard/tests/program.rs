@@ -98,6 +98,7 @@ fn a_card_has_every_key_and_leaves_nothing_behind() {
         "numa_nodes",
         "caches",
         "transparent_huge_pages",
+        "idle_poll_ns",
         "product",
         "instruction_counter",
         "instruction_counter_refusal",

@@ -85,6 +85,10 @@ class Card(Value):
     caches: tuple[Cache, ...]
     transparent_huge_pages: str
     """The kernel's setting: ``always``, ``madvise``, ``never``; empty without them."""
+    idle_poll_ns: int | None = None
+    """How long an idle CPU of a virtual machine polls before it halts; None where the kernel's governor is not haltpoll, and in
+    cards of an earlier Upshift.
+    """
     product: str
     """What the firmware says that the machine is; empty when it says nothing."""
     instruction_counter: bool

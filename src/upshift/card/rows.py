@@ -72,11 +72,13 @@ def facts(card: Card) -> tuple[tuple[str, str], ...]:
     nearby = ", ".join(f"L{each.level} {each.kind.lower()} {size(each.size_bytes)}" for each in card.caches)
     cores = f"{words.count(card.threads_per_core, 'thread')} per core, {words.count(card.numa_nodes, 'NUMA node')}"
     counter = "yes" if card.instruction_counter else f"no: {card.instruction_counter_refusal}"
+    polls = () if card.idle_poll_ns is None else (("idle CPUs", f"poll {card.idle_poll_ns / 1000:g} µs before they halt"),)
     return (
         ("product", card.product or "not named"),
         ("cores", cores),
         ("caches", nearby or "not listed"),
         ("transparent huge pages", card.transparent_huge_pages or "none"),
+        *polls,
         ("counts instructions", counter),
         ("disk", f"{card.folder}, {card.file_system or 'unknown file system'}{'' if card.direct_io else ', no direct I/O'}"),
         ("meanwhile", f"steal {card.steal_share:.1%}, other programs {card.other_cpu_share:.1%} of the CPUs"),

@@ -161,10 +161,15 @@ def wake_up(card: Card) -> str:
         return f"{alone}; there is no second CPU."
     both = f"{alone} and {_us(two)} on two"
     if apart(same, two) and middle(two) >= DEAR_WAKE_UP * middle(same):
+        halts = (
+            " Idle CPUs of this virtual machine halt at once, and a CPU that has halted is woken through the hypervisor. The "
+            "kernel's default, to poll for 200 µs first, is worth a measurement (haltpoll's guest_halt_poll_ns)."
+        )
         return (
-            f"{both}. With one connection each statement waits that long when client and server have CPUs of their own, so "
-            "that throughput at one connection says little about the server here. With many connections a thread pool, where "
-            "the server has one, is worth a measurement: its threads go on to the next statement, and sleep less."
+            f"{both}.{halts if card.idle_poll_ns == 0 else ''} With one connection each statement waits that long when client "
+            "and server have CPUs of their own, so that throughput at one connection says little about the server here. With "
+            "many connections a thread pool, where the server has one, is worth a measurement: its threads go on to the next "
+            "statement, and sleep less."
         )
     return f"{both}."
 

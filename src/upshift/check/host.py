@@ -67,7 +67,15 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         program=_program(process),
         unit=_unit(process),
         text=text_of(pid, root),
+        idle_poll_ns=_idle_poll_ns(root),
     )
+
+
+def _idle_poll_ns(root: Path) -> int | None:
+    if _read(root / "sys/devices/system/cpu/cpuidle/current_governor").strip() != "haltpoll":
+        return None
+    poll_ns = _read(root / "sys/module/haltpoll/parameters/guest_halt_poll_ns").strip()
+    return int(poll_ns) if poll_ns.isdecimal() else None
 
 
 def _read(file: Path) -> str:

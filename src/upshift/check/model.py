@@ -184,6 +184,8 @@ class Host(Value):
     """Whether ``thread_pool.so`` lies in the server's plugin folder."""
     text: Text | None = None
     """None: this user may not look at the server's memory."""
+    idle_poll_ns: int | None = None
+    """How long an idle CPU of a virtual machine polls before it halts; None where the kernel's governor is not haltpoll."""
     program: str = ""
     """The file that the process executes; empty where that cannot be seen."""
     unit: str = ""

@@ -51,6 +51,12 @@ def test_what_was_not_measured_says_so_in_its_row() -> None:
     assert found["system call"] == ["140 ns", "139 to 141"]
 
 
+def test_how_long_idle_cpus_poll_is_a_fact_where_it_is_known() -> None:
+    assert dict(rows.facts(card(idle_poll_ns=0)))["idle CPUs"] == "poll 0 µs before they halt"
+    assert dict(rows.facts(card(idle_poll_ns=200_000)))["idle CPUs"] == "poll 200 µs before they halt"
+    assert "idle CPUs" not in dict(rows.facts(card()))
+
+
 def test_machine_facts_name_the_machine() -> None:
     found = dict(rows.machine_facts(MACHINE))
     assert found == {

@@ -19,7 +19,9 @@ def test_a_quiet_machine_has_a_sentence_for_each_part_and_no_warning() -> None:
 
 
 def test_a_card_without_figures_claims_nothing() -> None:
-    lists = [name for name in card().model_dump() if name.endswith(("_ns", "_us", "_ghz", "_p50", "_p99"))]
+    # How long idle CPUs poll is known without measuring: one number.
+    units = ("_ns", "_us", "_ghz", "_p50", "_p99")
+    lists = [name for name in card().model_dump() if name.endswith(units) and name != "idle_poll_ns"]
     assert len(lists) == 11
     empty = card(**dict.fromkeys(lists, ()), loads=(), calls=(), exchanges=(), direct_io=False)
     assert sentences(empty) == ("What a read from the disk costs is not known: ext4 refuses direct I/O.",)
@@ -104,6 +106,14 @@ def test_layout_of_code(packed: Any, spread: Any, huge: Any, said: tuple[str, ..
 def test_layout_is_judged_by_the_most_functions() -> None:
     few = [{**row, "functions": 512, "call_ns": steady(9)} for row in calls(steady(9), steady(9), steady(9))]
     assert "4,096 functions" in rules.code_layout(card(calls=few + calls(steady(12), steady(31), steady(20))))
+
+
+@pytest.mark.parametrize(("idle_poll_ns", "said"), [(0, True), (200_000, False), (None, False)])
+def test_a_dear_wake_up_of_cpus_that_halt_is_said_with_the_remedy(idle_poll_ns: int | None, said: bool) -> None:
+    dear = card(same_cpu_round_trip_us=steady(4), two_cpus_round_trip_us=steady(40), idle_poll_ns=idle_poll_ns)
+    assert ("guest_halt_poll_ns" in rules.wake_up(dear)) is said
+    near = card(same_cpu_round_trip_us=steady(4), two_cpus_round_trip_us=steady(6), idle_poll_ns=idle_poll_ns)
+    assert "guest_halt_poll_ns" not in rules.wake_up(near)
 
 
 def test_a_dear_wake_up_is_said_with_what_it_does_to_one_connection() -> None:

@@ -70,6 +70,11 @@ EXAMPLES: dict[str, Example] = {
     "swappiness": Example(
         changed(host={"swap_bytes": GIB}), changed(host={"swap_bytes": GIB, "swappiness": 1}), "sysctl -w vm.swappiness=1"
     ),
+    "idle-cpus-halt": Example(
+        changed(host={"idle_poll_ns": 0}),
+        changed(host={"idle_poll_ns": 200_000}),
+        "echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    ),
     "numa-interleave": Example(
         changed(host={"numa_nodes": 2}, variables={"innodb_numa_interleave": "OFF"}),
         changed(host={"numa_nodes": 2}),

@@ -67,6 +67,16 @@ def test_a_program_that_an_upgrade_has_replaced_has_its_own_name(machine: Machin
     assert machine.described().program == "/usr/sbin/mysqld"
 
 
+@pytest.mark.parametrize(
+    ("governor", "poll_ns", "found"),
+    [("haltpoll\n", "0\n", 0), ("haltpoll\n", "200000\n", 200_000), ("menu\n", "200000\n", None), ("haltpoll\n", "", None)],
+)
+def test_how_long_an_idle_cpu_polls(machine: Machine, governor: str, poll_ns: str, found: int | None) -> None:
+    machine.write("sys/devices/system/cpu/cpuidle/current_governor", governor)
+    machine.write("sys/module/haltpoll/parameters/guest_halt_poll_ns", poll_ns)
+    assert machine.described().idle_poll_ns == found
+
+
 def test_memory_cpus_and_disk(machine: Machine) -> None:
     (machine.root / "plugins/thread_pool.so").touch()
     found = machine.described()

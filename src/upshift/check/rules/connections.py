@@ -40,6 +40,14 @@ def _near_limit(facts: Facts) -> Found | None:
     return Found(evidence=told, settings={"max_connections": str(more)})
 
 
+def _idle_cpus_halt(facts: Facts) -> Found | None:
+    assert facts.host
+    if facts.host.idle_poll_ns != 0:
+        return None
+    told = "The kernel's governor of idle CPUs is haltpoll, and guest_halt_poll_ns is 0; the kernel's default is 200000."
+    return Found(evidence=told, commands=("echo 200000 > /sys/module/haltpoll/parameters/guest_halt_poll_ns",))
+
+
 def _thread_cache_off(facts: Facts) -> Found | None:
     if facts.number("thread_cache_size") or facts.text("thread_handling") != "one-thread-per-connection":
         return None
@@ -198,6 +206,20 @@ RULES: tuple[Rule, ...] = (
         effect="Threads do not queue before idle CPUs.",
         risk="Under very many threads they get into each other's way.",
         provable=True,
+    ),
+    Rule(
+        id="idle-cpus-halt",
+        title="Idle CPUs of the virtual machine halt at once",
+        cause="connections",
+        severity="warning",
+        source="Linux kernel, Documentation/virt/guest-halt-polling.rst",
+        needs=("machine",),
+        condition=_idle_cpus_halt,
+        effect="A thread that waits on an idle CPU is woken without a way through the hypervisor.",
+        risk=(
+            "A CPU without work polls for up to 0.2 ms before it halts, which the host's other machines may miss; add "
+            "haltpoll.guest_halt_poll_ns=200000 to the kernel's command line to keep it."
+        ),
     ),
     Rule(
         id="thread-cache-off",
