@@ -11,6 +11,7 @@ METRICS = {
     "total_cpu_us_per_query": "CPU a query",
     "user_cpu_us_per_query": "user CPU a query",
     "system_cpu_us_per_query": "kernel CPU a query",
+    "client_cpu_us_per_query": "the client's CPU a query",
     "run_delay_us_per_query": "run-queue delay a query",
     "instructions_per_query": "instructions a query",
 }

@@ -211,20 +211,16 @@ def start_spread(result: dict[str, Any]) -> Iterator[str]:
 
 def starts(result: dict[str, Any]) -> Iterator[str]:
     """Rows of tests/benches/starts.py: each figure in each state, and how far starts and turns of one server spread in it."""
-    figures = {
-        "qps": "QPS",
-        "user_cpu_us": "user CPU a query, us",
-        "kernel_cpu_us": "kernel CPU a query, us",
-        "client_cpu_us": "the client's CPU a query, us",
-    }
+    figures = [name for name in table.METRICS if name in result["rows"][0]]
     pairs, connections = result["rows"][0]["pairs"], table.connections(result["connections"])
-    yield f"{table.machine(result)}; {connections}, {words.count(pairs, 'pair')} of starts in each state:"
+    yield f"{table.machine(result)}; {connections}, {words.count(pairs, 'pair')} of starts in each state, CPU in µs:"
     yield ""
     yield from table.head("figure", "idle CPUs", "mean", "spread of a pair of starts", "of a pair of turns")
-    for figure, name in figures.items():
+    for name in figures:
         for one in result["rows"]:
-            spreads = (f"{100 * one[figure][of]:.1f} %" for of in ("between", "within"))
-            yield table.row(name, one["state"], f"{one[figure]['level']:,.{0 if figure == 'qps' else 1}f}", *spreads)
+            spreads = (f"{100 * one[name][of]:.1f} %" for of in ("start_log_sd", "pair_log_sd"))
+            mean = f"{one[name]['level']:,.{0 if name == 'qps' else 1}f}"
+            yield table.row(table.METRICS[name], one["state"], mean, *spreads)
 
 
 def covariates(result: dict[str, Any]) -> Iterator[str]:

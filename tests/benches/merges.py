@@ -9,8 +9,6 @@ own counters a transaction, the CPU time of the purge thread, and how many pages
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import re
 import subprocess
 import sys
@@ -18,12 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CHECKOUT / "tests" / "unit"))
-
-from real_server import RealServer, initialised, started  # noqa: E402
-
-from upshift.machine import describe_machine  # noqa: E402
+import _served
+from real_server import RealServer, initialised, started
 
 OPTIONS = (
     *("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--innodb-flush-log-at-trx-commit=2"),
@@ -45,7 +39,7 @@ def counters(server: RealServer) -> dict[str, int]:
     return {COUNTED[name]: int(count) for name, count in rows if name in COUNTED}
 
 
-def purge_cpu_s(server: RealServer, pid: str) -> float:
+def purge_cpu_s(server: RealServer, pid: int) -> float:
     """CPU time of all purge threads."""
     rows = server.run("SELECT thread_os_id FROM performance_schema.threads WHERE name LIKE '%purge%'")
     files = [Path(f"/proc/{pid}/task/{row[0]}/schedstat") for row in rows]
@@ -61,10 +55,8 @@ def pages(server: RealServer) -> int:
 
 
 def sysbench(server: RealServer, *words: str) -> str:
-    login = ("--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=sbtest")
-    argv = ("sysbench", "oltp_read_write", *login, f"--tables={TABLES}", "--table-size=100000", *words)
-    last = {max(os.sched_getaffinity(0))}
-    done = subprocess.run(argv, capture_output=True, text=True, preexec_fn=lambda: os.sched_setaffinity(0, last))
+    argv = _served.sysbench(server, "oltp_read_write", *words)
+    done = subprocess.run(argv, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(argv)}: exit {done.returncode}\n{done.stdout[-2000:]}")
     return done.stdout
@@ -82,9 +74,7 @@ def measured(mysqld: Path, state: str, given: argparse.Namespace, folder: Path) 
     with started(str(mysqld), data, (*OPTIONS, *given.option, f"--merge-slack={state}")) as server:
         server.run("CREATE DATABASE sbtest")
         sysbench(server, "prepare")
-        pid = Path(server.run("SELECT @@pid_file")[0][0]).read_text().strip()
-        first = str(min(os.sched_getaffinity(0)))
-        subprocess.run(("taskset", "-a", "-c", "-p", first, pid), check=True, stdout=subprocess.DEVNULL)
+        pid = _served.pinned(server)
         before, begin_s, pages_before = counters(server), purge_cpu_s(server, pid), pages(server)
         said = sysbench(server, f"--threads={given.connections}", f"--time={given.seconds}", "--percentile=99", *IGNORED, "run")
         end_s, after, transactions = purge_cpu_s(server, pid), counters(server), figure("transactions", said)
@@ -98,12 +88,8 @@ def measured(mysqld: Path, state: str, given: argparse.Namespace, folder: Path) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("server", type=Path, help="a mysqld with the patch merge_slack")
-    parser.add_argument("--option", action="append", default=[], help="an option of the server, such as --name=ON; repeatable")
+    parser = _served.server_parser(__doc__, "a mysqld with the patch merge_slack")
     parser.add_argument("--seconds", type=int, default=120, help="of load, for each state")
-    parser.add_argument("-c", "--connections", type=int, default=8)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="upshift-merges-") as folder:
         rows = [measured(given.server.resolve(), state, given, Path(folder)) for state in ("OFF", "ON")]
@@ -114,12 +100,7 @@ def main() -> int:
             f"  a transaction: {counted}, {row['purge_cpu_us']} us of CPU time of purge\n"
             f"  leaf pages: {row['leaf_pages_before']:,} before, {row['leaf_pages_after']:,} after\n"
         )
-    if given.json:
-        result = {
-            **{"schema_version": 1, "what": "merges", "options": list(given.option), "connections": given.connections},
-            **{"machine": describe_machine().model_dump(mode="json"), "rows": rows},
-        }
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    _served.keep(given, "merges", rows)
     return 0
 
 

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CHECKOUT / "tests" / "unit"))
+import _served
+from real_server import RealServer, initialised, started
 
-from real_server import RealServer, initialised, started  # noqa: E402
-
-from upshift.cli import programs  # noqa: E402
-from upshift.machine import describe_machine  # noqa: E402
-from upshift.shell import SystemShell  # noqa: E402
+from upshift.cli import programs
+from upshift.shell import SystemShell
 
 OPTIONS = (
     *("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--innodb-log-writer-threads=OFF"),
@@ -41,11 +37,8 @@ TIMEOUT_S = 600.0
 def load(program: Path, server: RealServer, *words: str) -> dict[str, Any]:
     url = f"mysql://root@localhost/sbtest?socket={server.socket}"
     more = ("--json",) if "run" in words else ()
-    argv = (str(program), "oltp", WORKLOAD, *words, "--server", url, *more)
-    last = {max(os.sched_getaffinity(0))}
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=TIMEOUT_S, preexec_fn=lambda: os.sched_setaffinity(0, last)
-    )
+    argv = ("taskset", "-c", str(_served.LAST), str(program), "oltp", WORKLOAD, *words, "--server", url, *more)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode:
         raise SystemExit(f"{' '.join(argv)}: exit {done.returncode}\n{done.stderr[-2000:]}")
     return json.loads(done.stdout) if more else {}
@@ -59,9 +52,7 @@ def turns(program: Path, mysqld: Path, given: argparse.Namespace, folder: Path) 
     with started(str(mysqld), data, options) as server:
         server.run("CREATE DATABASE sbtest")
         load(program, server, "prepare", "--tables", "4", "--table-size", "100000")
-        pid = Path(server.run("SELECT @@pid_file")[0][0]).read_text().strip()
-        first = str(min(os.sched_getaffinity(0)))
-        subprocess.run(("taskset", "-a", "-c", "-p", first, pid), check=True, stdout=subprocess.DEVNULL)
+        _served.pinned(server)
         run = ("run", "-c", str(given.connections), "--tables", "4", "--table-size", "100000", "--histogram")
         for turn in range(given.turns):
             for state in STATES if turn % 2 == 0 else STATES[::-1]:
@@ -97,19 +88,14 @@ def summed(found: list[dict[str, Any]], state: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("server", type=Path, help="a mysqld")
+    parser = _served.server_parser(__doc__)
     parser.add_argument("--switch", default="redo_wakeup", help="a global system variable that can be OFF and ON")
-    parser.add_argument("--option", action="append", default=[], help="an option of the server, such as --name=ON; repeatable")
     parser.add_argument("--turns", type=int, default=6, help="turns of each state")
     parser.add_argument("--seconds", type=float, default=20, help="of a turn")
-    parser.add_argument("-c", "--connections", type=int, default=8)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     shell = SystemShell()
     try:
         program = programs.built_programs(shell, allow_install=False, say=lambda _line: None) / "upshift-load"
-        machine = describe_machine()
     finally:
         shell.close()
     with tempfile.TemporaryDirectory(prefix="upshift-stalls-") as folder:
@@ -121,12 +107,7 @@ def main() -> int:
             f"{given.switch} {row['state']}: {row['transactions_per_s']:,.0f} transactions/s, {slowest} ms, "
             f"{row['at_least_100_ms']} of {row['transactions']:,} took 100 ms or longer\n"
         )
-    if given.json:
-        result = {
-            **{"schema_version": 1, "what": "stalls", "switch": given.switch, "options": list(given.option)},
-            **{"connections": given.connections, "machine": machine.model_dump(mode="json"), "rows": rows},
-        }
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    _served.keep(given, "stalls", rows, switch=given.switch)
     return 0
 
 

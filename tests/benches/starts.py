@@ -4,17 +4,15 @@
 
 Each pair is two starts of the same server at once, on the first CPU, with copies of the same data. sysbench's
 oltp_point_select drives one after the other, in turns, from the last CPU. In every second pair, idle CPUs do not halt at once
-(see ``_halting.polling``). Of each figure, ``between`` is the spread of the logarithm of the ratio of two starts beyond what
-their turns explain, and ``within`` that of a pair of turns.
+(see ``_halting.polling``). Of each figure, ``start_log_sd`` is the spread of the logarithm of the ratio of two starts beyond
+what their turns explain, and ``pair_log_sd`` that of a pair of turns, as in turn_spread.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import math
-import os
 import shutil
 import statistics
 import subprocess
@@ -24,15 +22,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import _served
 import psutil
 from _halting import DEFAULT_NS, polling
-
-CHECKOUT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CHECKOUT / "tests" / "unit"))
-
-from real_server import RealServer, initialised, started  # noqa: E402
-
-from upshift.machine import describe_machine  # noqa: E402
+from real_server import RealServer, initialised, started
 
 OPTIONS = (
     *("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--innodb-flush-log-at-trx-commit=2"),
@@ -40,15 +33,10 @@ OPTIONS = (
 )
 STATES = {"halt": 0, "poll": DEFAULT_NS}
 """For how long an idle CPU polls, in ns."""
-FIGURES = ("qps", "user_cpu_us", "kernel_cpu_us", "client_cpu_us")
-FIRST, LAST = (str(choose(os.sched_getaffinity(0))) for choose in (min, max))
+FIGURES = ("qps", "user_cpu_us_per_query", "system_cpu_us_per_query", "client_cpu_us_per_query")
+SCRIPT = "oltp_point_select"
 CONNECTS_S = 0.6
 """Until all connections of sysbench are busy."""
-
-
-def sysbench(server: RealServer, *words: str) -> tuple[str, ...]:
-    login = ("--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=sbtest")
-    return ("taskset", "-c", LAST, "sysbench", "oltp_point_select", *login, "--tables=4", "--table-size=100000", *words)
 
 
 def counted(server: RealServer, processes: list[psutil.Process]) -> list[float]:
@@ -59,7 +47,8 @@ def counted(server: RealServer, processes: list[psutil.Process]) -> list[float]:
 
 
 def turn(server: RealServer, process: psutil.Process, given: argparse.Namespace) -> dict[str, float]:
-    argv = sysbench(server, f"--threads={given.connections}", f"--time={math.ceil(CONNECTS_S + given.seconds) + 60}", "run")
+    seconds = math.ceil(CONNECTS_S + given.seconds) + 60
+    argv = _served.sysbench(server, SCRIPT, f"--threads={given.connections}", f"--time={seconds}", "run")
     client = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
     try:
         time.sleep(CONNECTS_S)
@@ -83,8 +72,7 @@ def pair(mysqld: Path, folders: list[Path], given: argparse.Namespace) -> list[l
         servers = []
         for data in folders:
             server = stack.enter_context(started(str(mysqld), data, (*OPTIONS, *given.option)))
-            process = psutil.Process(int(Path(server.run("SELECT @@pid_file")[0][0]).read_text()))
-            subprocess.run(("taskset", "-a", "-c", "-p", FIRST, str(process.pid)), check=True, stdout=subprocess.DEVNULL)
+            process = psutil.Process(_served.pinned(server))
             servers.append((server, process))
             turn(server, process, given)
         for number in range(given.turns):
@@ -98,18 +86,14 @@ def spread(pairs: list[list[list[dict[str, float]]]], figure: str) -> dict[str, 
     within = statistics.mean(map(statistics.variance, logs))
     between = statistics.variance(map(statistics.mean, logs)) - within / len(logs[0])
     level = math.exp(statistics.mean(math.log(each[figure]) for turns in pairs for of in turns for each in of))
-    return {"level": round(level, 2), "between": round(max(0.0, between) ** 0.5, 4), "within": round(within**0.5, 4)}
+    return {"level": round(level, 2), "start_log_sd": round(max(0.0, between) ** 0.5, 4), "pair_log_sd": round(within**0.5, 4)}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("server", type=Path, help="a mysqld")
-    parser.add_argument("--option", action="append", default=[], help="an option of the server, such as --name=ON; repeatable")
+    parser = _served.server_parser(__doc__)
     parser.add_argument("--pairs", type=int, default=12, help="pairs of starts in each state")
     parser.add_argument("--turns", type=int, default=3, help="turns of each start")
     parser.add_argument("--seconds", type=float, default=1.5, help="of a turn")
-    parser.add_argument("-c", "--connections", type=int, default=8)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     mysqld = given.server.resolve()
     pairs: dict[str, list[list[list[dict[str, float]]]]] = {state: [] for state in STATES}
@@ -118,7 +102,7 @@ def main() -> int:
         initialised(mysqld, folders[0], tuple(given.option))
         with started(str(mysqld), folders[0], (*OPTIONS, *given.option)) as server:
             server.run("CREATE DATABASE sbtest")
-            subprocess.run(sysbench(server, "prepare"), check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(_served.sysbench(server, SCRIPT, "prepare"), check=True, stdout=subprocess.DEVNULL)
         shutil.copytree(folders[0], folders[1])
         for number, state in enumerate([*STATES] * given.pairs):
             with polling(STATES[state]):
@@ -129,14 +113,9 @@ def main() -> int:
         for state in STATES
     ]
     for row in rows:
-        spreads = ", ".join(f"{name} {row[name]['level']:,.1f} +- {100 * row[name]['between']:.1f} %" for name in FIGURES)
+        spreads = ", ".join(f"{name} {row[name]['level']:,.1f} +- {100 * row[name]['start_log_sd']:.1f} %" for name in FIGURES)
         sys.stdout.write(f"{row['state']}: {spreads}\n")
-    if given.json:
-        result = {
-            **{"schema_version": 1, "what": "starts", "options": list(given.option), "connections": given.connections},
-            **{"machine": describe_machine().model_dump(mode="json"), "rows": rows},
-        }
-        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    _served.keep(given, "starts", rows)
     return 0
 
 
