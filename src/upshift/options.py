@@ -100,7 +100,8 @@ class Options(Value):
     """None: ``LEAD_S``, or what a pilot chooses with ``until``."""
     until: float | None = None
     budget_s: float | None = None
-    warmup_s: float = 4.0
+    warmup_s: FiniteFloat = 4.0
+    """Of load after each start, on all servers at once, shared by the workloads."""
     duet: bool = False
     """Two servers are loaded at the same time, and do not take turns."""
     train_s: FiniteFloat = 20.0

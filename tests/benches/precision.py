@@ -7,8 +7,8 @@
 ``same`` measures a server against itself: five workloads a run, so that 8 runs are 40 comparisons of QPS, and says how many
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
 statement: first how many rounds of it cost ``--percent`` of the CPU time a query, then so many experiments of ``--budget``
-whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, whose loop is as it is, and
-says of each experiment whether the instructions a query call it, too. ``--polling`` keeps idle CPUs from halting at once (see
+whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, and says of each experiment
+whether the instructions a query call it, too. ``--polling`` keeps idle CPUs from halting at once (see
 ``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment; those that it holds already
 count as runs that were made.
 """
@@ -38,9 +38,13 @@ SMALL = CHECKOUT / "tests" / "small_server"
 WORKLOADS = ("oltp_point_select", "oltp_read_only", "oltp_read_write", "oltp_write_only", "select_random_ranges")
 EXECUTE = "int64_t execute(const Statement& statement, Database& database, Arena& arena, std::string& out) {\n"
 SPIN = '    asm volatile("mov ${rounds}, %%ecx\\n1: dec %%ecx\\n jnz 1b" ::: "rcx", "cc");\n'
-CALIBRATING_ROUNDS = 20_000
+CALIBRATING_ROUNDS = {"planted": 20_000, "planted-mysql": 8_000}
 
-OF_PLANTED = {"UPSHIFT_SERVER_KIND": str(CHECKOUT / "tests" / "full" / "planted" / "planted_kind.py")}
+PLANTED = CHECKOUT / "tests" / "full" / "planted"
+PLANTED_KIND = PLANTED / "planted_kind.py"
+LOOP = "planted_round < 400;"
+OF_SMALL = {"UPSHIFT_SERVER_KIND": str(SMALL / "kind.py")}
+OF_PLANTED = {"UPSHIFT_SERVER_KIND": str(PLANTED_KIND)}
 
 Rows = list[dict[str, Any]]
 Metrics = tuple[dict[str, dict[str, Any]], float]
@@ -57,6 +61,10 @@ SHORT_TURNS = ("--rounds", "60", "--slice-seconds", "0.1", "--lead-seconds", "0.
 """For the small server, whose starts do not spread, and whose arms differ by a loop that caches do not see: the first
 stage with these turns fits into ten minutes.
 """
+
+
+SHORT_STARTS = ("--warmup-seconds", "1.5")
+"""For MySQL, whose starts spread: more starts fit into the time, and both arms are equally warm."""
 
 
 class Kept:
@@ -129,54 +137,57 @@ def same(kept: Kept, server: Path, runs: int) -> None:
         kept.add([{"run": run, "wall_s": wall_s, "called_at_99": called_at(one, 0.99), **one} for one in of])
 
 
-def built(folder: Path, rounds: int) -> Path:
+def small_server(folder: Path, rounds: int) -> str:
     """The small server with a loop of ``rounds`` more a statement; 0: as it is."""
     source = folder / str(rounds)
     shutil.copytree(SMALL / "source", source)
-    file = source / "sql" / "executor.cc"
-    text = file.read_text()
-    if EXECUTE not in text:
-        raise SystemExit(f"{file} has no function that executes a statement")
-    file.write_text(text.replace(EXECUTE, EXECUTE + (SPIN.replace("{rounds}", str(rounds)) if rounds else "")))
+    replaced(source / "sql" / "executor.cc", EXECUTE, EXECUTE + (SPIN.replace("{rounds}", str(rounds)) if rounds else ""))
     workload = str(SMALL / "workloads" / "point.toml")
-    return Path(
-        upshift("build", "plain", "--source", str(source), "--workload", workload, "--no-install", environment=OF_SMALL).strip()
-    )
+    server = upshift("build", "plain", "--source", str(source), "--workload", workload, "--no-install", environment=OF_SMALL)
+    shutil.rmtree(source)
+    return server.strip()
 
 
-OF_SMALL = {"UPSHIFT_SERVER_KIND": str(SMALL / "kind.py")}
+def mysql(folder: Path, rounds: int) -> str:
+    """MySQL with the patch of tests/full/planted, whose loop has ``rounds``; 0: without it."""
+    series = folder / "planted"
+    shutil.copytree(PLANTED, series, dirs_exist_ok=True)
+    replaced(series / "000-counted_loop.patch", LOOP, LOOP.replace("400", str(rounds)))
+    patches = ("--patches", "counted_loop") if rounds else ()
+    environment = {"UPSHIFT_SERVER_KIND": str(series / PLANTED_KIND.name)}
+    workload = ("--workload", "oltp_point_select")
+    return upshift("build", "plain", *patches, *workload, "--no-install", environment=environment).strip()
 
 
-def planted(kept: Kept, runs: int, percent: float, budget: str) -> None:
+def replaced(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    if text.count(old) != 1:
+        raise SystemExit(f"{file} does not have this once: {old}")
+    file.write_text(text.replace(old, new))
+
+
+def planted(kept: Kept, what: str, runs: int, percent: float, *limits: str) -> None:
+    """Experiments with a loop that costs ``percent`` of the CPU time a query, by what a long one costs."""
+    small = what == "planted"
+    long = CALIBRATING_ROUNDS[what]
+    built = small_server if small else mysql
+    workload = str(SMALL / "workloads" / "point.toml") if small else "oltp_point_select"
+    environment = OF_SMALL if small else OF_PLANTED
     with tempfile.TemporaryDirectory() as folder:
         plain = built(Path(folder), 0)
-        loads = ("--workload", str(SMALL / "workloads" / "point.toml"), "-c", "8")
 
         def compared(rounds: int, *more: str) -> Metrics:
-            other = built(Path(folder), rounds)
-            shutil.rmtree(Path(folder) / str(rounds))
-            rows, wall_s = measured(f"plain={plain}", f"planted={other}", *loads, *more, environment=OF_SMALL)
+            arms = (f"plain={plain}", f"planted={built(Path(folder), rounds)}")
+            rows, wall_s = measured(*arms, "--workload", workload, "-c", "8", *more, environment=environment)
             return {each["metric"]: each for each in rows}, wall_s
 
-        calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
-        costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
-        rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
-        experiments(kept, runs, lambda: compared(rounds, *SHORT_TURNS, *UNTIL, budget), rounds=rounds)
-
-
-def planted_mysql(kept: Kept, runs: int, budget: str) -> None:
-    load = ("--workload", "oltp_point_select")
-
-    def built(*more: str) -> str:
-        return upshift("build", "plain", *more, *load, "--no-install", environment=OF_PLANTED).strip()
-
-    arms = (f"plain={built()}", f"planted={built('--patches', 'counted_loop')}")
-
-    def compared() -> Metrics:
-        rows, wall_s = measured(*arms, *load, "-c", "8", *UNTIL, budget, environment=OF_PLANTED)
-        return {each["metric"]: each for each in rows}, wall_s
-
-    experiments(kept, runs, compared)
+        rounds = kept.rows[0]["rounds"] if kept.rows else 0
+        if not rounds:
+            calibrated, _wall_s = compared(long, "--trials", "12")
+            costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
+            rounds = round(long * percent / 100 / costs)
+            sys.stderr.write(f"{long} rounds cost {costs:.1%} of the CPU time a query: {rounds}\n")
+        experiments(kept, runs, lambda: compared(rounds, *(SHORT_TURNS if small else SHORT_STARTS), *limits), rounds=rounds)
 
 
 def experiments(kept: Kept, runs: int, compared: Callable[[], Metrics], **said: int) -> None:
@@ -198,17 +209,14 @@ def main() -> int:
             one.add_argument("--server", type=Path, required=True)
         else:
             one.add_argument("--budget", default="10m")
-        if name == "planted":
             one.add_argument("--percent", type=float, default=2.0)
     given = parser.parse_args()
     kept = Kept(given.what, given.json)
     with polling(DEFAULT_NS) if given.polling else contextlib.nullcontext():
         if given.what == "same":
             same(kept, given.server, given.runs)
-        elif given.what == "planted":
-            planted(kept, given.runs, given.percent, given.budget)
         else:
-            planted_mysql(kept, given.runs, given.budget)
+            planted(kept, given.what, given.runs, given.percent, *UNTIL, given.budget)
     for metric in dict.fromkeys(each["metric"] for each in kept.rows):
         of = [each for each in kept.rows if each["metric"] == metric]
         called = sum(each["called"] for each in of)

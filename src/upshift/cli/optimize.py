@@ -85,6 +85,9 @@ def optimize(
         float | None,
         typer.Option(min=0, help="Seconds of load in a turn before measuring begins; default: 0.3, with --until by a pilot."),
     ] = None,
+    warmup_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds of load after each start, shared by all servers and workloads.")
+    ] = 4.0,
     until: Annotated[
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals have this half-width, such as 1%."),
@@ -176,6 +179,7 @@ def optimize(
             "rounds": rounds,
             "slice_s": slice_seconds,
             "lead_s": lead_seconds,
+            "warmup_s": warmup_seconds,
             "until": parse_until(until),
             "budget_s": parse_budget(budget, until),
             "duet": duet,

@@ -32,6 +32,7 @@ _FIELDS = {
     "rounds": "rounds",
     "slice_seconds": "slice_s",
     "lead_seconds": "lead_s",
+    "warmup_seconds": "warmup_s",
     "until": "until",
     "budget": "budget_s",
     "duet": "duet",
