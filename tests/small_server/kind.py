@@ -98,6 +98,9 @@ class SmallServer:
     def tidy(self, socket: Path) -> None:
         """Nothing."""
 
+    def trim(self, data: Path) -> None:
+        """Nothing."""
+
     def change(self, socket: Path, sql: str) -> str | None:
         """A statement a line."""
         statements = [line for line in sql.splitlines() if line.strip()]

@@ -257,6 +257,9 @@ class FakeKind:
     def tidy(self, socket: Path) -> None:
         self.tidied += 1
 
+    def trim(self, data: Path) -> None:
+        (data / "spare").unlink(missing_ok=True)
+
     def change(self, socket: Path, sql: str) -> str | None:
         self.changed.append(sql)
         return self.refuses

@@ -39,6 +39,7 @@ def template(
             fill(shell, kind, workload, server, log)
         kind.tidy(server.socket)
         server.settle(60)
+    kind.trim(folder)
     return folder
 
 
@@ -62,6 +63,7 @@ def changed(
             if said := kind.change(server.socket, sql):
                 raise UsageError(f"{name}: the server refuses it: {said}", f"try it on the database; the server's log is {log}")
         server.settle(60)
+    kind.trim(folder)
     return folder
 
 

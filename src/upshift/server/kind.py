@@ -122,6 +122,10 @@ class ServerKind(Protocol):
         """After the fills: does at once what the server would do by the clock, such as gathering statistics."""
         ...
 
+    def trim(self, data: Path) -> None:
+        """After a clean stop: removes files that the next start would remove, so that no copy of the folder holds them."""
+        ...
+
     def change(self, socket: Path, sql: str) -> str | None:
         """Execute statements on the database that workloads use. What the server says of one that it refuses; None: all are
         done. Raises ServerFailed when it is gone.

@@ -35,6 +35,7 @@ _BETWEEN_LOOKS_S = 0.1
 
 # Tables and indexes, not redo and undo logs, doublewrite or binary logs.
 _DATA_FILES = ("*/*.ibd",)
+_SPARE_REDO = "#innodb_redo/#ib_redo*_tmp"
 
 
 class MySQL:
@@ -140,6 +141,13 @@ class MySQL:
         those of some moment while it ran, and the optimizer plans by these. ``quiet`` waits for what else InnoDB does then.
         """
         gather_statistics(socket)
+
+    def trim(self, data: Path) -> None:
+        """Spare redo log files. InnoDB keeps as many of them as its redo log may grow by, and removes all when it starts
+        (``log_sys_init``).
+        """
+        for file in data.glob(_SPARE_REDO):
+            file.unlink()
 
     def change(self, socket: Path, sql: str) -> str | None:
         return change(socket, self.database, sql)

@@ -124,6 +124,9 @@ class PostgreSQL:
         with _answering(), _connected(socket, self.database) as connection:
             connection.execute(b"VACUUM ANALYZE")
 
+    def trim(self, data: Path) -> None:
+        """Nothing: a start keeps the WAL segments that are ready for use."""
+
     def change(self, socket: Path, sql: str) -> str | None:
         with _answering(), _connected(socket, self.database) as connection:
             return change(connection, sql)

@@ -15,9 +15,9 @@ from upshift.values import Value
 from upshift.workbench import Workbench
 from upshift.workload.model import Workload
 
-VERSION = 4
+VERSION = 5
 """Raised when what fills data changes beside the workload's own command: no key holds it."""
-CHANGED_VERSION = 2
+CHANGED_VERSION = 3
 """Raised when what changes data changes beside the statements."""
 
 

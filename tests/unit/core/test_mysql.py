@@ -271,3 +271,19 @@ def test_an_event_that_never_starts_is_an_error(monkeypatch: pytest.MonkeyPatch)
 def test_a_server_to_be_counted_starts_with_settings_that_it_knows_alone() -> None:
     settings = KIND.repeatable().settings
     assert not settings.keys() & {*KIND.lasting, *KIND.settings()}, "data that were filled fit, and the size of the pool stays"
+
+
+def test_copies_have_no_spare_redo_log_files(tmp_path: Path) -> None:
+    """InnoDB names a file in use #ib_redo7, and a spare one #ib_redo8_tmp."""
+    redo = tmp_path / "#innodb_redo"
+    redo.mkdir()
+    for name in ("#ib_redo7", "#ib_redo8_tmp", "#ib_redo9_tmp", "other_tmp"):
+        (redo / name).touch()
+    KIND.trim(tmp_path)
+    assert {file.name for file in redo.iterdir()} == {"#ib_redo7", "other_tmp"}
+
+
+def test_a_data_folder_of_a_server_without_spare_files_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "ib_logfile0").touch()
+    KIND.trim(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["ib_logfile0"]

@@ -248,6 +248,7 @@ def initialising_shell(count: int = 10) -> FakeShell:
         folder = Path(command.argv[-1])
         folder.mkdir()
         (folder / "ibdata").write_text("rows")
+        (folder / "spare").write_text("")
 
     return FakeShell({"--initialise": Output(effect=initialise)}, iter([FakeProcess() for _ in range(count)]))
 
@@ -257,6 +258,7 @@ def test_a_template_is_filled_once_for_each_distinct_fill(tmp_path: Path, log: P
     workloads = (workload("a", "fill-4"), workload("b", "fill-4"), workload("c", "fill-16"))
     made = data.template(shell, kind, PROGRAM, workloads, tmp_path / "data", log)
     assert (made / "ibdata").is_file() and kind.prepared == 1 and kind.tidied == 1
+    assert not (made / "spare").exists()
     assert sorted(command.argv[0] for command in shell.ran[1:]) == ["fill-16", "fill-4"]
 
 
