@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,14 +16,16 @@ DEFAULT_NS = 200_000
 @contextlib.contextmanager
 def polling(poll_ns: int) -> Iterator[None]:
     """An idle CPU waits for work this long before it halts (haltpoll, a governor for guests of KVM). Halting, and being woken
-    then, takes the way through the hypervisor. Only root may change it; afterwards it is as before.
+    then, takes the way through the hypervisor. Only root may change it; afterwards, or after SIGTERM, it is as before.
     """
     try:
         before = POLL_NS.read_text()
         POLL_NS.write_text(str(poll_ns))
     except OSError as error:
         raise SystemExit(f"{POLL_NS}: {error.strerror}") from error
+    ended = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
     finally:
         POLL_NS.write_text(before)
+        signal.signal(signal.SIGTERM, ended)

@@ -63,8 +63,8 @@ stage with these turns fits into ten minutes.
 """
 
 
-SHORT_STARTS = ("--warmup-seconds", "1.5")
-"""For MySQL, whose starts spread: more starts fit into the time, and both arms are equally warm."""
+SHORT_STARTS = ("--warmup-seconds", "1.5", "--lead-seconds", "0.1")
+"""For MySQL, whose starts spread: more of them fit into the time. Both arms are equally warm, and differ by that loop."""
 
 
 class Kept:
@@ -74,13 +74,15 @@ class Kept:
         self._what = what
         self._file = file
         self.rows: Rows = []
+        self.calibration: dict[str, Any] | None = None
+        """What a long loop costs: the comparison of the CPU time a query, and its ``rounds``."""
         if file and file.exists():
             result = json.loads(file.read_text())
             if result["what"] != what:
                 raise SystemExit(f"{file} is of {result['what']}")
             if result["machine"] != describe_machine().model_dump(mode="json"):
                 raise SystemExit(f"{file} is of another machine")
-            self.rows = result["comparisons"]
+            self.rows, self.calibration = result["comparisons"], result.get("calibration")
 
     def runs(self) -> int:
         return 1 + max((each["run"] for each in self.rows), default=-1)
@@ -94,7 +96,8 @@ class Kept:
             sys.stderr.write(f"{one['run']} {one['metric']}: {one['ratio']:.4f} +-{half:.2%}{trials}, {one['verdict']}\n")
         if self._file:
             machine = describe_machine().model_dump(mode="json")
-            result = {"schema_version": 1, "what": self._what, "machine": machine, "comparisons": self.rows}
+            of_loop = {"calibration": self.calibration} if self.calibration else {}
+            result = {"schema_version": 1, "what": self._what, "machine": machine, **of_loop, "comparisons": self.rows}
             partial = self._file.with_suffix(".partial")
             partial.write_text(json.dumps(result, indent=1) + "\n")
             partial.replace(self._file)
@@ -181,12 +184,10 @@ def planted(kept: Kept, what: str, runs: int, percent: float, *limits: str) -> N
             rows, wall_s = measured(*arms, "--workload", workload, "-c", "8", *more, environment=environment)
             return {each["metric"]: each for each in rows}, wall_s
 
-        rounds = kept.rows[0]["rounds"] if kept.rows else 0
-        if not rounds:
+        if kept.calibration is None:
             calibrated, _wall_s = compared(long, "--trials", "12")
-            costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
-            rounds = round(long * percent / 100 / costs)
-            sys.stderr.write(f"{long} rounds cost {costs:.1%} of the CPU time a query: {rounds}\n")
+            kept.calibration = {"rounds": long, **calibrated["total_cpu_us_per_query"]}
+        rounds = round(long * percent / 100 / (kept.calibration["ratio"] - 1))
         experiments(kept, runs, lambda: compared(rounds, *(SHORT_TURNS if small else SHORT_STARTS), *limits), rounds=rounds)
 
 
