@@ -7,8 +7,8 @@
 ``same`` measures a server against itself: five workloads a run, so that 8 runs are 40 comparisons of QPS, and says how many
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
 statement: first how many rounds of it cost ``--percent`` of the CPU time a query, then so many experiments of ``--budget``
-whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, and says of each experiment
-whether the instructions a query call it, too. ``--polling`` keeps idle CPUs from halting at once (see
+whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, whose loop has ``--rounds``, and
+says of each experiment whether the instructions a query call it, too. ``--polling`` keeps idle CPUs from halting at once (see
 ``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment; those that it holds already
 count as runs that were made.
 """
@@ -38,7 +38,7 @@ SMALL = CHECKOUT / "tests" / "small_server"
 WORKLOADS = ("oltp_point_select", "oltp_read_only", "oltp_read_write", "oltp_write_only", "select_random_ranges")
 EXECUTE = "int64_t execute(const Statement& statement, Database& database, Arena& arena, std::string& out) {\n"
 SPIN = '    asm volatile("mov ${rounds}, %%ecx\\n1: dec %%ecx\\n jnz 1b" ::: "rcx", "cc");\n'
-CALIBRATING_ROUNDS = {"planted": 20_000, "planted-mysql": 8_000}
+CALIBRATING_ROUNDS = 20_000
 
 PLANTED = CHECKOUT / "tests" / "full" / "planted"
 PLANTED_KIND = PLANTED / "planted_kind.py"
@@ -74,15 +74,13 @@ class Kept:
         self._what = what
         self._file = file
         self.rows: Rows = []
-        self.calibration: dict[str, Any] | None = None
-        """What a long loop costs: the comparison of the CPU time a query, and its ``rounds``."""
         if file and file.exists():
             result = json.loads(file.read_text())
             if result["what"] != what:
                 raise SystemExit(f"{file} is of {result['what']}")
             if result["machine"] != describe_machine().model_dump(mode="json"):
                 raise SystemExit(f"{file} is of another machine")
-            self.rows, self.calibration = result["comparisons"], result.get("calibration")
+            self.rows = result["comparisons"]
 
     def runs(self) -> int:
         return 1 + max((each["run"] for each in self.rows), default=-1)
@@ -96,8 +94,7 @@ class Kept:
             sys.stderr.write(f"{one['run']} {one['metric']}: {one['ratio']:.4f} +-{half:.2%}{trials}, {one['verdict']}\n")
         if self._file:
             machine = describe_machine().model_dump(mode="json")
-            of_loop = {"calibration": self.calibration} if self.calibration else {}
-            result = {"schema_version": 1, "what": self._what, "machine": machine, **of_loop, "comparisons": self.rows}
+            result = {"schema_version": 1, "what": self._what, "machine": machine, "comparisons": self.rows}
             partial = self._file.with_suffix(".partial")
             partial.write_text(json.dumps(result, indent=1) + "\n")
             partial.replace(self._file)
@@ -169,26 +166,37 @@ def replaced(file: Path, old: str, new: str) -> None:
     file.write_text(text.replace(old, new))
 
 
-def planted(kept: Kept, what: str, runs: int, percent: float, *limits: str) -> None:
-    """Experiments with a loop that costs ``percent`` of the CPU time a query, by what a long one costs."""
-    small = what == "planted"
-    long = CALIBRATING_ROUNDS[what]
-    built = small_server if small else mysql
-    workload = str(SMALL / "workloads" / "point.toml") if small else "oltp_point_select"
-    environment = OF_SMALL if small else OF_PLANTED
+def planted(kept: Kept, runs: int, percent: float, budget: str) -> None:
+    """The small server's loop costs ``percent`` of the CPU time a query, by what a long one costs."""
     with tempfile.TemporaryDirectory() as folder:
-        plain = built(Path(folder), 0)
+        plain = small_server(Path(folder), 0)
+        load = ("--workload", str(SMALL / "workloads" / "point.toml"), "-c", "8")
 
         def compared(rounds: int, *more: str) -> Metrics:
-            arms = (f"plain={plain}", f"planted={built(Path(folder), rounds)}")
-            rows, wall_s = measured(*arms, "--workload", workload, "-c", "8", *more, environment=environment)
-            return {each["metric"]: each for each in rows}, wall_s
+            other = small_server(Path(folder), rounds)
+            return by_metric(f"plain={plain}", f"planted={other}", *load, *more, environment=OF_SMALL)
 
-        if kept.calibration is None:
-            calibrated, _wall_s = compared(long, "--trials", "12")
-            kept.calibration = {"rounds": long, **calibrated["total_cpu_us_per_query"]}
-        rounds = round(long * percent / 100 / (kept.calibration["ratio"] - 1))
-        experiments(kept, runs, lambda: compared(rounds, *(SHORT_TURNS if small else SHORT_STARTS), *limits), rounds=rounds)
+        calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
+        costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
+        rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
+        experiments(kept, runs, lambda: compared(rounds, *SHORT_TURNS, *UNTIL, budget), rounds=rounds)
+
+
+def planted_mysql(kept: Kept, runs: int, rounds: int, budget: str) -> None:
+    """What MySQL's loop costs is what all experiments together say: processors run a long one and a short one unlike."""
+    with tempfile.TemporaryDirectory() as folder:
+        arms = (f"plain={mysql(Path(folder), 0)}", f"planted={mysql(Path(folder), rounds)}")
+        load = ("--workload", "oltp_point_select", "-c", "8")
+
+        def compared() -> Metrics:
+            return by_metric(*arms, *load, *SHORT_STARTS, *UNTIL, budget, environment=OF_PLANTED)
+
+        experiments(kept, runs, compared, rounds=rounds)
+
+
+def by_metric(*words: str, environment: Mapping[str, str]) -> Metrics:
+    rows, wall_s = measured(*words, environment=environment)
+    return {each["metric"]: each for each in rows}, wall_s
 
 
 def experiments(kept: Kept, runs: int, compared: Callable[[], Metrics], **said: int) -> None:
@@ -210,14 +218,19 @@ def main() -> int:
             one.add_argument("--server", type=Path, required=True)
         else:
             one.add_argument("--budget", default="10m")
+        if name == "planted":
             one.add_argument("--percent", type=float, default=2.0)
+        if name == "planted-mysql":
+            one.add_argument("--rounds", type=int, default=400, help="of the loop; that of tests/full/planted has 400")
     given = parser.parse_args()
     kept = Kept(given.what, given.json)
     with polling(DEFAULT_NS) if given.polling else contextlib.nullcontext():
         if given.what == "same":
             same(kept, given.server, given.runs)
+        elif given.what == "planted":
+            planted(kept, given.runs, given.percent, given.budget)
         else:
-            planted(kept, given.what, given.runs, given.percent, *UNTIL, given.budget)
+            planted_mysql(kept, given.runs, given.rounds, given.budget)
     for metric in dict.fromkeys(each["metric"] for each in kept.rows):
         of = [each for each in kept.rows if each["metric"] == metric]
         called = sum(each["called"] for each in of)
