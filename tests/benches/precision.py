@@ -8,9 +8,9 @@
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
 statement: first how many rounds of it cost ``--percent`` of the CPU time a query, then so many experiments of ``--budget``
 whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, whose loop has ``--rounds``,
-and says of each experiment whether the instructions a query call it, too. ``--polling`` keeps idle CPUs from halting at once (see
-``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment; those that it holds already
-count as runs that were made.
+and says of each experiment whether the instructions a query call it, too. ``--polling`` keeps idle CPUs from halting at once
+(see ``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment; those that it holds
+already count as runs that were made.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def planted(kept: Kept, runs: int, percent: float, budget: str) -> None:
 
 
 def planted_mysql(kept: Kept, runs: int, rounds: int, budget: str) -> None:
-    """What MySQL's loop costs is what all experiments together say: what a long one cost did not predict that of a short one."""
+    """What the loop costs is what all experiments together say: the cost of a long one did not predict that of a short one."""
     with tempfile.TemporaryDirectory() as folder:
         arms = (f"plain={mysql(Path(folder), 0)}", f"planted={mysql(Path(folder), rounds)}")
         load = ("--workload", "oltp_point_select", "-c", "8")

@@ -47,9 +47,9 @@ TRAIN = {3: "63bfabe8ded7e3db"}
 """What ``training.VERSION`` stands for."""
 COUNT = {3: "9f8204d4a9500c78"}
 """What ``count.VERSION`` stands for."""
-DATA = {4: "cdbd25cee85d350d"}
+DATA = {5: "cdbd25cee85d350d"}
 """What ``data.VERSION`` stands for."""
-CHANGED_DATA = {2: "c9c40d7002b2a7e8"}
+CHANGED_DATA = {3: "c9c40d7002b2a7e8"}
 """What ``data.CHANGED_VERSION`` stands for."""
 LAYOUT = {2: "8bda24e5d56b5412"}
 """What ``layout.VERSION`` stands for."""
