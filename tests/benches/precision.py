@@ -184,6 +184,8 @@ def planted(kept: Kept, runs: int, percent: float, budget: str) -> None:
 
 def planted_mysql(kept: Kept, runs: int, rounds: int, budget: str) -> None:
     """What the loop costs is what all experiments together say: the cost of a long one did not predict that of a short one."""
+    if kept.rows and kept.rows[0]["rounds"] != rounds:
+        raise SystemExit(f"the file is of a loop of {kept.rows[0]['rounds']} rounds")
     with tempfile.TemporaryDirectory() as folder:
         arms = (f"plain={mysql(Path(folder), 0)}", f"planted={mysql(Path(folder), rounds)}")
         load = ("--workload", "oltp_point_select", "-c", "8")

@@ -173,7 +173,7 @@ def _not_steady(groups: Groups, plan: Plan) -> Flag | None:
         name="warm-up-not-steady",
         message="throughput changed from the first half of a trial to the second: "
         + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in trends.items()),
-        hint=f"warm up longer than {plan.warmup_s:g} s; turns keep the comparison fair, not the levels",
+        hint=f"warm up longer than {plan.warmup_s:g} s (--warmup-seconds); turns keep the comparison fair, not the levels",
     )
 
 

@@ -200,7 +200,7 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
         f"Within a trial the servers {_turns(plan, arms)} (seed {plan.seed}): for each workload and number of connections "
         f"{count(plan.rounds, 'turn')} of each, with {plan.slice_s:g} s measured after a lead-in{_lead(experiment)}. "
         f"Connections were kept from turn to turn, and {_between(plan)}. Drift of the machine thus "
-        f"affects all of them alike. Before the first load they were warmed up for {plan.warmup_s:g} s; before each load all "
+        f"affects all of them alike. Before the first load they {_warmed(plan)}; before each load all "
         f"servers finished flushing and purging, or a flag says that they did not.",
         cpus_sentence(plan, {arm.name: arm for arm in experiment.arms}),
         f"The headline is at {count(plan.headline_connections, 'connection')}, fixed before anything was measured.",
@@ -262,6 +262,10 @@ def _turns(plan: Plan, arms: int) -> str:
     if plan.duet:
         return "worked at the same time, each on either set of CPUs in half of the turns"
     return "took turns, every second round in the reverse order of the one before" if arms > 1 else "was loaded"
+
+
+def _warmed(plan: Plan) -> str:
+    return f"were warmed up for {plan.warmup_s:g} s" if plan.warmup_s else "were not warmed up"
 
 
 def _between(plan: Plan) -> str:

@@ -128,6 +128,8 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
         (("optimize", "--slice-seconds", "inf"), "--slice-seconds takes a finite number, not inf"),
+        (("measure", "a", "b", "--warmup-seconds", "-1"), "warmup-seconds"),
+        (("measure", "a", "b", "--warmup-seconds", "inf"), "--warmup-seconds takes a finite number, not inf"),
         (("optimize", "--fail-below", "nan"), "'--fail-below'"),
         (("optimize", "--explain-seconds", "inf", "--dry-run"), "--explain-seconds takes a finite number, not inf"),
         (("train", "--train-seconds", "inf"), "--train-seconds takes a finite number, not inf"),
