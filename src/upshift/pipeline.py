@@ -25,7 +25,7 @@ from upshift.server.data import settings_of
 from upshift.server.kinds import find_program
 from upshift.stack.answers import Answers
 from upshift.stages.answers import Replayed, compare_answers
-from upshift.stages.builds import build_instrumented, build_optimised, build_plain
+from upshift.stages.builds import build_instrumented, build_optimised, build_plain, makes_alike
 from upshift.stages.card import Carded, measure_machine
 from upshift.stages.check import check_server
 from upshift.stages.count import count_instructions
@@ -167,7 +167,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
     ``work_of`` says what a server is built with: the recommended one may be none of the rows'.
     """
     lacking: list[str] = []
-    served = functools.partial(_server, lab, work_of, lacking)
+    served = functools.partial(_server, lab, work_of, lacking, _twins(lab, plan, work_of))
     made = tuple(
         Made(training=training, layout=layout, arms=tuple(served(arm, training, layout) for arm in plan.arms))
         for training, layout in itertools.product(range(1, study.trainings + 1), range(1, study.layouts + 1))
@@ -234,11 +234,36 @@ def _best(
     return Best(row=row, arm=recommended, confirmed=confirmed)
 
 
-def _server(lab: Lab, work_of: Callable[[Arm], Work], lacking: list[str], arm: Arm, training: int, layout: int) -> Variant:
+def _twins(lab: Lab, plan: StudyPlan, work_of: Callable[[Arm], Work]) -> Mapping[str, Arm]:
+    """Builds whose flags change nothing, each with the row whose server it shares: trained by itself, it would be another by
+    chance.
+    """
+    twins: dict[str, Arm] = {}
+    for arm in plan.built:
+        for like in {each.name: twins.get(each.build, each) for each in plan.like(arm)}.values():
+            work = work_of(like).model_copy(update={"training": 1, "recipe": like.recipe})
+            trained = train(lab, work)
+            assert arm.recipe
+            if makes_alike(lab, trained, _optimised(lab, work, trained), arm.recipe):
+                twins[arm.build] = like
+                break
+    return twins
+
+
+def _server(
+    lab: Lab,
+    work_of: Callable[[Arm], Work],
+    lacking: list[str],
+    twins: Mapping[str, Arm],
+    arm: Arm,
+    training: int,
+    layout: int,
+) -> Variant:
     """The variant of a row, its server built when a recipe says how. ``lacking`` takes a sentence where BOLT was left out."""
     if arm.recipe is None:
         return variant_of(arm, find_program(arm.change.binary, arm.change.server))
-    work = work_of(arm).model_copy(update={"training": training, "layout": layout, "recipe": arm.recipe})
+    built = twins.get(arm.build, arm)
+    work = work_of(built).model_copy(update={"training": training, "layout": layout, "recipe": built.recipe})
     source = get_source(lab, work.options.source, work.source_identity)
     linked = build(lab, work)
     made = linked.build

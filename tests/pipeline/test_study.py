@@ -44,6 +44,20 @@ build = {{ flags = ["-DSMALL_NOTHING"] }}
 build = {{ flags = ["-falign-functions=256"] }}
 """
 
+TRAINED = f"""
+source = "{SOURCE}"
+design = "steps"
+confirm = 0
+train_s = 2
+{LOADS}
+[base]
+recipe = "max-clang"
+[factors.more.on]
+build = {{ flags = ["-DSMALL_WORK_A"] }}
+[factors.nothing.on]
+build = {{ flags = ["-DSMALL_NOTHING"] }}
+"""
+
 
 @pytest.fixture(scope="module")
 def plain(cli: Cli) -> Path:
@@ -103,6 +117,15 @@ def _same_work(result: StudyResult) -> None:
     assert (count["more"] - nothing) / base == pytest.approx(5, rel=0.01)
     assert (count["more+less+nothing+layout"] - nothing) / base == pytest.approx(2, rel=0.01)
     assert count["layout"] == pytest.approx(count["off"], rel=0.001)
+
+
+def test_a_flag_that_changes_nothing_is_found_before_it_is_trained(cli: Cli, tmp_path: Path) -> None:
+    done = run(cli, tmp_path, TRAINED)
+    assert done.code == 0, done.stderr
+    result = StudyResult.model_validate_json(done.stdout)
+    assert [(row.name, row.same_as) for row in result.rows] == [("off", None), ("more", None), ("more+nothing", "more")]
+    stages = [stage.name for stage in result.stages]
+    assert (stages.count("train"), stages.count("alike"), stages.count("post-link")) == (2, 2, 2)
 
 
 def test_settings_and_environment_need_no_build_and_leave_a_whole_run(cli: Cli, plain: Path, tmp_path: Path) -> None:

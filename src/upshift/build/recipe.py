@@ -111,6 +111,10 @@ class Recipe(Value):
         """What of it decides the server that the post-link step is given: recipes that differ elsewhere share that build."""
         return self._without("name", "description", "post_link", "post_link_flags")
 
+    def without_flags(self) -> Self:
+        """What of it is not about flags: two that are equal differ in their flags alone."""
+        return self._without("name", "description", "flags", "link_flags")
+
     def before_patches(self) -> Self:
         """What of it decides the build of the source as it is."""
         return self._without("patches")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from upshift.build import bitcode
 from upshift.build.model import Build, Patched
@@ -30,6 +32,14 @@ VERSION = 1
 """Of the commands that are composed here: a kept server knows of no others, so that it is raised when they change."""
 
 
+class _Rules(NamedTuple):
+    """What ``build.ninja`` in a stage's folder makes."""
+
+    objects: Mapping[str, Path]
+    """By the paths of the plain build's that they take the place of."""
+    server: Path
+
+
 def build_hot(
     bench: Workbench,
     kind: SourceKind,
@@ -49,6 +59,67 @@ def build_hot(
     objects stand first on the link line, so that the archives' members for the same symbols are not pulled in.
     Raises UpshiftError when the hot set names objects that the plain build does not have, CommandFailed when a compiler fails.
     """
+    rules = _write_hot(bench, kind, source, recipe, toolchain, plain, hot_set, extra, parsed)
+    run_ninja(bench, bench.folder, (str(rules.server),), jobs or default_jobs())
+    forget_headers(bench)
+    return Build(
+        recipe=recipe,
+        toolchain=toolchain,
+        source_sha256=source.sha256,
+        tree=plain.tree,
+        server=rules.server,
+        sha256=file_sha256(rules.server),
+        objects=len(rules.objects),
+        fallbacks=read_fallbacks(bench.folder),
+        patched=plain.patched,
+    )
+
+
+def builds_alike(
+    bench: Workbench,
+    kind: SourceKind,
+    source: Source,
+    recipe: Recipe,
+    toolchain: Toolchain,
+    plain: Build,
+    hot_set: HotSet,
+    extra: Flags,
+    like: Build,
+    *,
+    jobs: int | None = None,
+) -> bool:
+    """Whether ``build_hot`` would make the executable that it has made before, ``like``, byte by byte. It compiles object after
+    object, and ends with the first that differs. The link comes last: flags may act there alone.
+    """
+    rules = _write_hot(bench, kind, source, recipe, toolchain, plain, hot_set, extra, None)
+    its = like.server.parent / OBJECTS
+    jobs = jobs or default_jobs()
+    objects = list(rules.objects.items())
+    for first in range(0, len(objects), jobs):
+        some = objects[first : first + jobs]
+        run_ninja(bench, bench.folder, tuple(str(target) for _path, target in some), jobs)
+        if not all(filecmp.cmp(target, its / path, shallow=False) for path, target in some):
+            same = False
+            break
+    else:
+        run_ninja(bench, bench.folder, (str(rules.server),), jobs)
+        same = file_sha256(rules.server) == like.sha256
+    forget_headers(bench)
+    return same
+
+
+def _write_hot(
+    bench: Workbench,
+    kind: SourceKind,
+    source: Source,
+    recipe: Recipe,
+    toolchain: Toolchain,
+    plain: Build,
+    hot_set: HotSet,
+    extra: Flags,
+    parsed: Path | None,
+) -> _Rules:
+    """Write what ninja does for ``build_hot``, and make the folders that it needs."""
     known = steps_of(bench.shell, kind, plain)
     compiles = {step.output: step for step in known if step.source}
     missing = [item.path for item in hot_set.objects if item.path not in compiles]
@@ -82,19 +153,7 @@ def build_hot(
     for target in (*rebuilt.values(), *bitcodes.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
     try_headers_again(bench)
-    run_ninja(bench, bench.folder, (str(server),), jobs or default_jobs())
-    forget_headers(bench)
-    return Build(
-        recipe=recipe,
-        toolchain=toolchain,
-        source_sha256=source.sha256,
-        tree=plain.tree,
-        server=server,
-        sha256=file_sha256(server),
-        objects=len(rebuilt),
-        fallbacks=read_fallbacks(bench.folder),
-        patched=plain.patched,
-    )
+    return _Rules(rebuilt, server)
 
 
 def build_touched(

@@ -8,16 +8,18 @@ from pathlib import Path
 from upshift.build import bitcode
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
-from upshift.build.relink import VERSION, build_hot, objects_folder
+from upshift.build.relink import VERSION, build_hot, builds_alike, objects_folder
 from upshift.build.whole import build_whole
 from upshift.profile import gcc
 from upshift.profile.gate import refuse_another_source
 from upshift.profile.model import Gated, HotSet, Profile
+from upshift.run.stages import empty
 from upshift.source.model import Source
 from upshift.stages.keys import SOMEWHERE, configured, headers_key, opaque_key, processor_key
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.source import unchanged
+from upshift.stages.work import Trained
 from upshift.toolchain import flags
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
@@ -36,6 +38,13 @@ class Instrumented(Value):
     """Where its compiled objects lie: GCC names counters after them."""
     parsed: Path | None = None
     """The bitcode that they were compiled from, for the optimised build; None: there is none."""
+
+
+class Alike(Value):
+    """What comparing two recipes said."""
+
+    alike: bool
+    """Whether they make the same executable from the same profile."""
 
 
 def build_plain(lab: Lab, source: Source, recipe: Recipe, toolchain: Toolchain, *, relocations: bool) -> Build:
@@ -142,6 +151,33 @@ def build_optimised(
     }
     made = lab.stages.run(Stage.OPTIMISED_BUILD, Build, action, inputs=inputs, version=VERSION, goes_on=True)
     return made.model_copy(update={"recipe": recipe})
+
+
+def makes_alike(lab: Lab, trained: Trained, made: Build, recipe: Recipe) -> bool:
+    """Whether ``recipe``, which differs in flags from that of ``made``, makes the same executable from the profile that
+    ``made`` was ``trained`` with. Its own training would give another profile, and so another server, by chance.
+    """
+    shared = recipe.before_post_link()
+
+    def action(bench: Workbench) -> Alike:
+        extra = flags.use(recipe.toolchain, trained.gated.profile.path) + lto_flags(lab, recipe)
+        source, plain, hot_set = trained.source, trained.plain, trained.hot_set
+        with unchanged(lab, bench, source):
+            alike = builds_alike(bench, lab.kind, source, shared, made.toolchain, plain, hot_set, extra, made, jobs=lab.jobs)
+        empty(bench.folder)
+        return Alike(alike=alike)
+
+    inputs = {
+        "recipe": shared,
+        "parsed": bitcode.PARSE_FLAGS,
+        "made": made.anonymous(),
+        "hot_set": trained.hot_set,
+        "flags": flags.use(recipe.toolchain, SOMEWHERE) + _lto(recipe, jobs=1),
+        "headers": headers_key(lab.kind, shared),
+        **processor_key(shared),
+        "profile": trained.gated.profile,
+    }
+    return lab.stages.run(Stage.ALIKE, Alike, action, inputs=inputs, version=VERSION).alike
 
 
 def _starts(lab: Lab, kept: Build) -> bool:

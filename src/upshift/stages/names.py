@@ -24,6 +24,7 @@ class Stage(StrEnum):
     SECOND_TRAIN = "second train"
     SECOND_PROFILE_GATE = "second profile gate"
     OPTIMISED_BUILD = "optimised build"
+    ALIKE = "alike"
     POST_LINK = "post-link"
     LAYOUT = "layout"
     VERIFY = "verify"

@@ -5,7 +5,9 @@ What can be refused is refused here, before any work.
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from typing import Annotated
@@ -106,6 +108,13 @@ class StudyPlan(Value):
         """The first arm of each build."""
         found = {arm.build: arm for arm in reversed(self.arms) if arm.recipe}
         return tuple(reversed(found.values()))
+
+    def like(self, arm: Arm) -> tuple[Arm, ...]:
+        """Those built before ``arm`` that may have its server: their rows differ in one factor, which adds flags of clang that
+        a profile of the hot set is used with.
+        """
+        before = itertools.takewhile(lambda each: each.build != arm.build, self.built)
+        return tuple(each for each in before if _may_be_alike(each, arm))
 
     def groups(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """Which of these arms run side by side, the first in each group."""
@@ -287,6 +296,16 @@ def _arm(study: Study, design: Design, row: Row) -> Arm:
             'leave hot_set_of out, or name a recipe with scope = "hot"',
         )
     return arm
+
+
+def _may_be_alike(arm: Arm, other: Arm) -> bool:
+    one, two = arm.recipe, other.recipe
+    if one is None or two is None or sum(map(operator.ne, arm.row, other.row)) != 1:
+        return False
+    trained = one.toolchain == "clang" and one.scope == "hot" and one.profile != "none"
+    change = ("trained_on", "hot_set_of")
+    same = all(getattr(arm.change, name) == getattr(other.change, name) for name in change)
+    return trained and same and one.without_flags() == two.without_flags()
 
 
 def _kind(arm: Arm, built: ServerKind) -> ServerKind:

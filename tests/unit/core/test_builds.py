@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
@@ -15,7 +16,7 @@ from upshift.build import bitcode, pch_launcher, relink
 from upshift.build.model import Build
 from upshift.build.ninja import Step, steps
 from upshift.build.recipe import Recipe
-from upshift.build.relink import build_hot, build_touched, link_again
+from upshift.build.relink import build_hot, build_touched, builds_alike, link_again
 from upshift.build.steps import archive_members, link_command
 from upshift.build.touched import Touched
 from upshift.build.whole import build_whole, read_fallbacks
@@ -301,6 +302,21 @@ def test_a_server_is_linked_again_in_another_layout(
     assert same.sha256 == made.sha256
     assert other.sha256 == again.sha256 != made.sha256
     assert says(shell, other.server) == says(shell, made.server)
+
+
+@pytest.mark.parametrize(
+    ("changes", "alike", "compiled"),
+    [({"flags": ("-DHOT", "-DNOTHING")}, True, 2), ({"flags": ()}, False, 1), ({"link_flags": (PADDING,)}, False, 2)],
+)
+def test_flags_that_change_nothing_make_the_same_server(
+    tmp_path: Path, plain: Build, shell: SystemShell, clang: Toolchain, source: Source, changes: Any, alike: bool, compiled: int
+) -> None:
+    recipe, extra = Recipe(flags=("-DHOT",)), flags.thin_lto("clang", jobs=1)
+    given = (clang, plain, hot_set(HOT, _main(plain)), extra)
+    made = build_hot(bench_in(tmp_path / "made", shell), KIND, source, recipe, *given)
+    other = bench_in(tmp_path / "other", shell)
+    assert builds_alike(other, KIND, source, recipe.model_copy(update=changes), *given, made, jobs=1) is alike
+    assert len(list((other.folder / "objects").rglob("*.o"))) == compiled, "it ends with the first that differs"
 
 
 def _main(plain: Build) -> str:

@@ -45,6 +45,10 @@ class Run:
         """Why BOLT is left out."""
         self.alike_in = 0
         """The training in which all servers are the same."""
+        self.idle = ""
+        """A flag that changes nothing."""
+        self.compared: list[tuple[str, str]] = []
+        """The flags that were compared, those of the server that was built before all first."""
         self.confirmed: list[tuple[str, ...]] = []
         self.fails: tuple[str, UpshiftError] | None = None
         """Where what confirms fails: ``build`` or ``confirm``, and how."""
@@ -67,6 +71,9 @@ class Run:
         measured = Measured(parts=parts, died={}, flags=())
         replaced: dict[str, Any] = {
             "build": self._build,
+            "train": lambda _lab, work: work,
+            "_optimised": lambda _lab, work, _trained: work,
+            "makes_alike": self._makes_alike,
             "lay_out": self._lay_out,
             "get_source": lambda *_given: SimpleNamespace(path=Path("/source")),
             "study_data": lambda *_given: "data",
@@ -98,6 +105,12 @@ class Run:
         return SimpleNamespace(
             build=SimpleNamespace(tree=self._folder, server=server), applied=applied, reason=self.without_bolt
         )
+
+    def _makes_alike(self, _lab: Any, _trained: Any, made: Any, recipe: Any) -> bool:
+        assert made.training == 1
+        before, now = made.recipe.flags, recipe.flags
+        self.compared.append((" ".join(before), " ".join(now)))
+        return [flag for flag in now if flag != self.idle] == list(before)
 
     def _confirm(self, _lab: Any, arms: Any, _data: Any, _measuring: Any, trials: int, metric: str) -> str:
         assert (trials, metric) == (self.plan.confirm_trials, self.study.metric)
@@ -260,6 +273,17 @@ def test_a_study_of_which_only_the_base_lives_ends_with_what_ended_the_others(
         run.go()
     assert error.value.message == "no row is left to compare: row 'v3' was left out: arm 'v3': it crashed"
     assert error.value.hint and "metric" not in error.value.hint
+
+
+def test_a_flag_that_changes_nothing_is_not_trained_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Another training gives another server by chance."""
+    factors = {name: {"on": {"build": {"flags": [f"-{name}"]}}} for name in ("idle", "v3")}
+    run = Run(monkeypatch, tmp_path, {"off": 20.0, "v3": 15.0}, factors=factors, budget=7200.0, trainings=1)
+    run.idle = "-idle"
+    assert run.go().row == (0, 1)
+    assert [arm.name for arm in run.plan.arms] == ["off", "v3", "idle", "idle+v3"]
+    assert run.compared == [("", "-v3"), ("", "-idle"), ("-v3", "-idle -v3")]
+    assert run.built == [("", 1), ("-v3", 1), ("", 1), ("-v3", 1), ("", 2), ("-v3", 2)]
 
 
 @pytest.mark.parametrize("training", [1, 2])
