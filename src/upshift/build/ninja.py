@@ -27,12 +27,14 @@ class Step:
     """The file compiled; empty for a link."""
 
 
-def run_ninja(bench: Workbench, tree: Path, targets: Sequence[str], jobs: int) -> None:
-    """Build ``targets`` in ``tree``; steps done go to the progress. Raises CommandFailed with the compiler's message."""
+def run_ninja(bench: Workbench, tree: Path, targets: Sequence[str], jobs: int, *, before: int = 0, after: int = 0) -> None:
+    """Build ``targets`` in ``tree``; steps done go to the progress, with so many ``before`` these and so many ``after`` them.
+    Raises CommandFailed with the compiler's message.
+    """
 
     def on_line(line: str) -> None:
         if step := _STEP.match(line):
-            bench.progress.update(int(step[1]), int(step[2]), _short(step[3]))
+            bench.progress.update(before + int(step[1]), before + int(step[2]) + after, _short(step[3]))
 
     command = Command(
         ("ninja", "-C", str(tree), "-j", str(jobs), *targets),

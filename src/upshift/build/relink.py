@@ -31,6 +31,9 @@ from upshift.workbench import Workbench
 VERSION = 1
 """Of the commands that are composed here: a kept server knows of no others, so that it is raised when they change."""
 
+_STEPS = 2
+"""For each object of the hot set: its source is parsed, and its bitcode compiled."""
+
 
 class _Rules(NamedTuple):
     """What ``build.ninja`` in a stage's folder makes."""
@@ -89,20 +92,22 @@ def builds_alike(
     jobs: int | None = None,
 ) -> bool:
     """Whether ``build_hot`` would make the executable that it has made before, ``like``, byte by byte. It compiles object after
-    object, and ends with the first that differs. The link comes last: flags may act there alone.
+    object, and ends with those among which one differs. The link comes last: flags may act there alone.
     """
     rules = _write_hot(bench, kind, source, recipe, toolchain, plain, hot_set, extra, None)
     its = like.server.parent / OBJECTS
     jobs = jobs or default_jobs()
     objects = list(rules.objects.items())
-    for first in range(0, len(objects), jobs):
-        some = objects[first : first + jobs]
-        run_ninja(bench, bench.folder, tuple(str(target) for _path, target in some), jobs)
-        if not all(filecmp.cmp(target, its / path, shallow=False) for path, target in some):
-            same = False
-            break
-    else:
-        run_ninja(bench, bench.folder, (str(rules.server),), jobs)
+    same, done, count = True, 0, jobs
+    while same and done < len(objects):
+        some = objects[done : done + count]
+        left = (len(objects) - done - len(some)) * _STEPS + 1
+        run_ninja(bench, bench.folder, tuple(str(target) for _path, target in some), jobs, before=done * _STEPS, after=left)
+        same = all(filecmp.cmp(target, its / path, shallow=False) for path, target in some)
+        # A flag that changes anything nearly always changes the first ones, where most of the samples are.
+        done, count = done + len(some), 2 * count
+    if same:
+        run_ninja(bench, bench.folder, (str(rules.server),), jobs, before=done * _STEPS)
         same = file_sha256(rules.server) == like.sha256
     forget_headers(bench)
     return same

@@ -317,6 +317,8 @@ def test_flags_that_change_nothing_make_the_same_server(
     other = bench_in(tmp_path / "other", shell)
     assert builds_alike(other, KIND, source, recipe.model_copy(update=changes), *given, made, jobs=1) is alike
     assert len(list((other.folder / "objects").rglob("*.o"))) == compiled, "it ends with the first that differs"
+    steps = [(done, of) for done, of, _detail in _progress(other).updates if of > 1]
+    assert steps[: 2 * compiled] == [(1 + number, 5) for number in range(2 * compiled)]
 
 
 def _main(plain: Build) -> str:
