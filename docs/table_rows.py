@@ -9,6 +9,7 @@ METRICS = {
     "qps": "QPS",
     "latency_ms_p99": "p99 latency",
     "total_cpu_us_per_query": "CPU a query",
+    "typical_cpu_us_per_query": "typical CPU a query",
     "user_cpu_us_per_query": "user CPU a query",
     "system_cpu_us_per_query": "kernel CPU a query",
     "client_cpu_us_per_query": "the client's CPU a query",

@@ -209,6 +209,17 @@ def start_spread(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(one["name"], one["trials"], *spreads)
 
 
+def trial_spread(result: dict[str, Any]) -> Iterator[str]:
+    """A row a run of tests/benches/turn_spread.py that has a name: how far the ratio of two servers spreads over trials."""
+    figures = [name for name in table.METRICS if name in result["rows"][0]["trial_log_sd"]]
+    yield f"{table.machine(result)}; the spread of the ratio from trial to trial:"
+    yield ""
+    yield from table.head("servers", "trials", "turns of each", *(table.METRICS[name] for name in figures))
+    for one in result["rows"]:
+        spreads = (f"{100 * one['trial_log_sd'][name]:.1f} %" for name in figures)
+        yield table.row(one["name"], one["trials"], one["rounds"], *spreads)
+
+
 def starts(result: dict[str, Any]) -> Iterator[str]:
     """Rows of tests/benches/starts.py: each figure in each state, and how far starts and turns of one server spread in it."""
     figures = [name for name in table.METRICS if name in result["rows"][0]]
@@ -307,6 +318,7 @@ KINDS = (
     covariates,
     turn_spread,
     start_spread,
+    trial_spread,
     starts,
     met,
     proofs,

@@ -246,6 +246,7 @@ def _twins(lab: Lab, plan: StudyPlan, work_of: Callable[[Arm], Work]) -> Mapping
             assert arm.recipe
             if makes_alike(lab, trained, _optimised(lab, work, trained), arm.recipe):
                 twins[arm.build] = like
+                lab.progress.note(f"the flags of row '{arm.name}' change nothing: it takes the server of row '{like.name}'")
                 break
     return twins
 

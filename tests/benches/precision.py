@@ -49,6 +49,7 @@ OF_PLANTED = {"UPSHIFT_SERVER_KIND": str(PLANTED_KIND)}
 Rows = list[dict[str, Any]]
 Metrics = tuple[dict[str, dict[str, Any]], float]
 """Of one experiment: each metric's comparison, and how long it measured in seconds."""
+TIMED = ("qps", "total_cpu_us_per_query", "typical_cpu_us_per_query")
 INSTRUCTIONS = "instructions_per_query"
 REPEATS_WITHIN = 0.001
 """Instructions a query of statements that read repeat within this share of themselves."""
@@ -133,7 +134,7 @@ def same(kept: Kept, server: Path, runs: int) -> None:
     loads = [word for name in WORKLOADS for word in ("--workload", name)]
     for run in range(kept.runs(), runs):
         rows, wall_s = measured(f"one={server}", f"other={server}", *loads, "-c", "8", "--trials", "4")
-        of = [one for one in rows if one["metric"] in ("qps", "total_cpu_us_per_query")]
+        of = [one for one in rows if one["metric"] in TIMED]
         kept.add([{"run": run, "wall_s": wall_s, "called_at_99": called_at(one, 0.99), **one} for one in of])
 
 
@@ -204,7 +205,7 @@ def by_metric(*words: str, environment: Mapping[str, str]) -> Metrics:
 def experiments(kept: Kept, runs: int, compared: Callable[[], Metrics], **said: int) -> None:
     for run in range(kept.runs(), runs):
         metrics, wall_s = compared()
-        of = {name: metrics[name] for name in ("qps", "total_cpu_us_per_query", INSTRUCTIONS) if name in metrics}
+        of = {name: metrics[name] for name in (*TIMED, INSTRUCTIONS) if name in metrics}
         kept.add([{"run": run, "wall_s": wall_s, **said, **one, "called": one["verdict"] == "slower"} for one in of.values()])
 
 

@@ -6,7 +6,9 @@ Each RUN is a run of `upshift measure`, by its folder: two servers, one load. ``
 starts, beyond what their turns explain. ``pair_log_sd`` is the spread of two turns' ratio within a trial. ``halves`` is the
 correlation of ln QPS between the halves of a slice, and ``next`` that between a slice and the next one in time, of whichever
 server; both of deviations from the server's mean in the trial. If slices averaged independent noise, ``pair_log_sd`` would fall
-with the root of their length. All runs must be of one machine. A NAME becomes the row's.
+with the root of their length.
+All runs must be of one machine. A NAME becomes the row's. ``trial_log_sd`` is the spread of the second server's ratio to the
+first from trial to trial, by figure: what intervals follow from.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 
 from upshift.measure.model import Plan, Slice
 from upshift.measure.samples import read_samples
+from upshift.measure.statistics import pairs
 from upshift.measure.variance import spread
 from upshift.report.store import load_result
 
@@ -37,9 +40,15 @@ def row(run: Path, plan: Plan) -> dict[str, Any]:
         "trials": plan.trials,
         "rounds": plan.rounds,
         **spread(slices),
+        "trial_log_sd": _of_trials(slices),
         "halves": round(float(np.corrcoef(halves.T)[0, 1]), 3),
         "next": round(float(np.corrcoef(nexts.T)[0, 1]), 3),
     }
+
+
+def _of_trials(slices: list[Slice]) -> dict[str, float]:
+    found = pairs(slices, [slices[0].arm])
+    return {each.metric: round(float(np.std(each.logs, ddof=1)), 4) for each in found if len(each.logs) > 1}
 
 
 def _deviations(slices: list[Slice]) -> Iterator[tuple[Slice, float, float]]:

@@ -14,6 +14,7 @@ Metric = Literal[
     "qps",
     "latency_ms_p99",
     "total_cpu_us_per_query",
+    "typical_cpu_us_per_query",
     "user_cpu_us_per_query",
     "system_cpu_us_per_query",
     "run_delay_us_per_query",

@@ -66,6 +66,8 @@ LEAST_LOG_SD: Mapping[Metric, float] = {"latency_ms_p99": _BUCKET_LOG * math.sqr
 """Of a ratio of two values of one trial."""
 
 METRICS: tuple[Metric, ...] = get_args(Metric)
+TYPICAL_TURNS = 3
+"""The fewest turns of a trial of which one is typical: the median of two is their mean."""
 DESCRIBED: frozenset[Metric] = frozenset({"run_delay_us_per_query"})
 """These have levels and are not compared: they explain a throughput, and each comparison more makes all intervals wider."""
 HIGHER_IS_BETTER: Mapping[Metric, bool] = {metric: metric == "qps" for metric in METRICS}
@@ -73,6 +75,8 @@ HIGHER_IS_BETTER: Mapping[Metric, bool] = {metric: metric == "qps" for metric in
 Logs = Sequence[float] | np.ndarray
 Spent = Mapping[int, tuple[float, int]]
 """By a trial's number: seconds, and the queries that they were spent on."""
+Turns = dict[tuple[Load, int], dict[str, dict[int, float]]]
+"""By load and trial, by arm and round: the logarithm of a turn's figure; NaN where it has none."""
 Values = dict[tuple[str, Load], dict[Metric, dict[int, float]]]
 """By arm and load, by metric: a trial's value by the trial's number."""
 
@@ -113,18 +117,21 @@ def trial_values(slices: Iterable[Slice]) -> Values:
     Throughput and latency: the geometric mean over the trial's slices. Where any arm's slice has no query, throughput is the
     queries of all slices over their time instead, for all arms: a geometric mean of small counts is less than that. CPU time
     and run-queue delay per query: the trial's time over its queries, as the kernel's ticks are too coarse for one slice. Where
-    any arm's trial met no tick at all, see ``_around_the_sums``, for all arms. A metric that a trial lacks (a driver without
-    latencies, no queries at all) is left out for it, never guessed; so is a time that is 0 in all trials: the kernel may not
-    say it.
+    any arm's trial met no tick at all, see ``_around_the_sums``, for all arms; for the typical CPU time, see ``_typical``. A
+    metric that a trial lacks (a driver without latencies, no queries at all) is left out for it, never guessed; so is a time
+    that is 0 in all trials: the kernel may not say it.
     """
     groups: dict[tuple[str, Load, int], list[Slice]] = {}
     few: set[tuple[Load, int]] = set()
+    turns: Turns = {}
     spent: dict[tuple[Load, Metric], dict[str, dict[int, tuple[float, int]]]] = {}
     for each in slices:
         load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
         groups.setdefault((each.arm, load, each.trial), []).append(each)
         if not each.queries:
             few.add((load, each.trial))
+        log = math.log(each.total_cpu_s * 1e6 / each.queries) if each.queries and each.total_cpu_s > 0 else math.nan
+        turns.setdefault((load, each.trial), {}).setdefault(each.arm, {})[each.round] = log
     values: Values = {}
     for (arm, load, trial), members in groups.items():
         metrics = values.setdefault((arm, load), {})
@@ -136,6 +143,9 @@ def trial_values(slices: Iterable[Slice]) -> Values:
         for metric, time_s in _TIME_S.items() if queries > 0 else ():
             by_trial = spent.setdefault((load, metric), {}).setdefault(arm, {})
             by_trial[trial] = sum(time_s(each) for each in members), queries
+    for (load, trial), of_arms in turns.items():
+        for arm, typical in _typical(of_arms).items():
+            values[arm, load].setdefault("typical_cpu_us_per_query", {})[trial] = typical
     for (load, metric), arms in spent.items():
         some_met_none = any(time_s <= 0 for by_trial in arms.values() for time_s, _queries in by_trial.values())
         for arm, by_trial in arms.items():
@@ -330,6 +340,24 @@ def _geometric(values: Sequence[float | None]) -> float | None:
 def _per_s(slices: Sequence[Slice]) -> float | None:
     queries = sum(each.queries for each in slices)
     return queries / math.fsum(each.wall_s for each in slices) if queries > 0 else None
+
+
+def _typical(turns: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
+    """Each arm's CPU time in the median of a trial's rounds, with its turn beside those of the others in the same round.
+
+    A turn's logarithm is taken from the mean of all arms' turns in its round, and the median of these differences is the arm's.
+    Of two arms, the ratio is then the median of their rounds' ratios. It leaves out what fewer than half of the rounds have,
+    such as the bursts of a virtual machine's neighbours, which come and go within a second, and make a mean of few trials
+    uncertain. It leaves out bursts of the server's own as well, which the mean has: it takes no other figure's place.
+    Empty where there are fewer than ``TYPICAL_TURNS``, or where a turn has no figure.
+    """
+    rounds = sorted(set.intersection(*(set(each) for each in turns.values())))
+    logs = np.array([[each[number] for number in rounds] for each in turns.values()])
+    if len(rounds) < TYPICAL_TURNS or not np.isfinite(logs).all():
+        return {}
+    means = logs.mean(axis=0)
+    typical = np.exp(np.median(means) + np.median(logs - means, axis=1))
+    return dict(zip(turns, map(float, typical), strict=True))
 
 
 def _each_by_itself(by_trial: Spent) -> dict[int, float]:

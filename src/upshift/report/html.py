@@ -28,8 +28,12 @@ _REBUILDING = (
     *(Stage.OPTIMISED_BUILD, Stage.POST_LINK),
 )
 """The stages that an optimised server costs on top of the plain build."""
-_CPU_METRICS: tuple[Metric, ...] = ("total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query")
-_CPU_TITLES = dict(zip(_CPU_METRICS, ("Server CPU", "User CPU", "System CPU"), strict=True))
+_CPU_TITLES: Mapping[Metric, str] = {
+    "total_cpu_us_per_query": "Server CPU",
+    "typical_cpu_us_per_query": "Typical server CPU",
+    "user_cpu_us_per_query": "User CPU",
+    "system_cpu_us_per_query": "System CPU",
+}
 _FACTS: tuple[tuple[str, str, Metric], ...] = (
     ("", "QPS", "qps"),
     ("p99 latency ", "ms", "latency_ms_p99"),
@@ -63,7 +67,7 @@ def render(result: Result) -> str:
         looks={arm: _look(findings, arm) for arm in findings.arms},
         facts=lambda each: _facts(findings, each),
         metrics=METRIC_ORDER,
-        cpu_metrics=_CPU_METRICS,
+        cpu_metrics=tuple(_CPU_TITLES),
         cpu_titles=_CPU_TITLES,
         load_of=load_of,
         confidence=words.percent(result.experiment.confidence),

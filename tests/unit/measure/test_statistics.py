@@ -12,6 +12,7 @@ from upshift.limits import MOST_TRIALS
 from upshift.measure.model import Comparison, Level, Slice
 from upshift.measure.statistics import (
     FIRST_TRIALS,
+    TYPICAL_TURNS,
     common_confidence,
     comparisons,
     estimate,
@@ -58,10 +59,12 @@ def test_trials_are_paired_so_that_drift_between_them_does_not_widen_the_interva
 
 
 def test_slices_of_one_trial_are_one_replicate_however_many() -> None:
-    once = trials([1.2, 1.1])
-    often = [each.model_copy(update={"round": number}) for number in range(50) for each in once]
-    assert qps(comparisons(often, "plain")).ci_low == pytest.approx(qps(comparisons(once, "plain")).ci_low)
-    assert qps(comparisons(often, "plain")).trials == 2
+    few, many = (
+        [each.model_copy(update={"round": number}) for number in range(rounds) for each in trials([1.2, 1.1])]
+        for rounds in (TYPICAL_TURNS, 50)
+    )
+    assert qps(comparisons(many, "plain")).ci_low == pytest.approx(qps(comparisons(few, "plain")).ci_low)
+    assert qps(comparisons(many, "plain")).trials == 2
 
 
 def test_fewer_than_two_trials_say_nothing() -> None:

@@ -284,6 +284,7 @@ def test_a_flag_that_changes_nothing_is_not_trained_by_itself(monkeypatch: pytes
     assert [arm.name for arm in run.plan.arms] == ["off", "v3", "idle", "idle+v3"]
     assert run.compared == [("", "-v3"), ("", "-idle"), ("-v3", "-idle -v3")]
     assert run.built == [("", 1), ("-v3", 1), ("", 1), ("-v3", 1), ("", 2), ("-v3", 2)]
+    assert [note.rpartition("row ")[2] for note in run.progress.notes] == ["'off'", "'v3'"]
 
 
 @pytest.mark.parametrize("training", [1, 2])
