@@ -59,13 +59,14 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
     allowed, topology = os.sched_getaffinity(0), read_topology()
     if options.duet and options.rounds is not None:
         refuse_odd_rounds(options.rounds)
+    counted = options.until is not None or options.budget_s is not None
     placement = assign_duet(allowed, topology, arms) if options.duet else assign(allowed, topology)
     plan = Plan(
         trials=options.trials,
         rounds=ROUNDS if options.rounds is None else options.rounds,
         slice_s=SLICE_S if options.slice_s is None else options.slice_s,
         lead_s=LEAD_S if options.lead_s is None else options.lead_s,
-        pilot_turns=PILOT_TURNS if options.until is not None and options.lead_s is None else 0,
+        pilot_turns=PILOT_TURNS if counted and options.lead_s is None else 0,
         until=options.until,
         budget_s=options.budget_s,
         warmup_s=options.warmup_s,
@@ -77,7 +78,7 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
         placement=placement.words,
         duet=placement.duet,
     )
-    if options.rounds is not None or options.until is None:
+    if options.rounds is not None or not counted:
         return plan
     count = len(arms) or arms_of(options, recipe_of(options))
     loads = loads_of(options.workloads, options.held_out, options.connections)

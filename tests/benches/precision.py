@@ -54,10 +54,8 @@ INSTRUCTIONS = "instructions_per_query"
 REPEATS_WITHIN = 0.001
 """Instructions a query of statements that read repeat within this share of themselves."""
 
-UNTIL = ("--until", "0.5%", "--trials", "12", "--budget")
-"""Narrower than the budget allows, so that each experiment takes all of it. By a first stage of 12 trials, and not of 6,
-Student's factor is 2.2 in place of 2.6.
-"""
+BUDGET = "--budget"
+"""Without a width to reach, an experiment takes all of it, and all trials say how far they spread."""
 SHORT_TURNS = ("--rounds", "60", "--slice-seconds", "0.1", "--lead-seconds", "0.1")
 """For the small server, whose starts do not spread, and whose arms differ by a loop that caches do not see: the first
 stage with these turns fits into ten minutes.
@@ -180,7 +178,7 @@ def planted(kept: Kept, runs: int, percent: float, budget: str) -> None:
         calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
         costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
         rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
-        experiments(kept, runs, lambda: compared(rounds, *SHORT_TURNS, *UNTIL, budget), rounds=rounds)
+        experiments(kept, runs, lambda: compared(rounds, *SHORT_TURNS, BUDGET, budget), rounds=rounds)
 
 
 def planted_mysql(kept: Kept, runs: int, rounds: int, budget: str) -> None:
@@ -192,7 +190,7 @@ def planted_mysql(kept: Kept, runs: int, rounds: int, budget: str) -> None:
         load = ("--workload", "oltp_point_select", "-c", "8")
 
         def compared() -> Metrics:
-            return by_metric(*arms, *load, *SHORT_STARTS, *UNTIL, budget, environment=OF_PLANTED)
+            return by_metric(*arms, *load, *SHORT_STARTS, BUDGET, budget, environment=OF_PLANTED)
 
         experiments(kept, runs, compared, rounds=rounds)
 

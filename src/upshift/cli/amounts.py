@@ -33,13 +33,9 @@ def parse_until(text: str | None) -> float | None:
     return float(found[1]) / 100
 
 
-def parse_budget(text: str | None, until: str | None) -> float | None:
+def parse_budget(text: str | None) -> float | None:
     """``10m`` as 600 seconds. Raises UsageError."""
-    if text is None:
-        return None
-    if until is None:
-        raise UsageError("--budget limits the time of --until, which is missing", "add --until, for example --until 1%")
-    return parse_time(text)
+    return None if text is None else parse_time(text)
 
 
 def parse_time(text: str) -> float:

@@ -73,7 +73,7 @@ def check(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Limit the trials that --until adds to about this time in all: 90s, 10m, 2h."),
+        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what --prove would measure, and exit.")] = False,
     json: Annotated[
@@ -176,7 +176,7 @@ def options_of(
             "trials": trials,
             "slice_s": slice_seconds,
             "until": parse_until(until),
-            "budget_s": parse_budget(budget, until),
+            "budget_s": parse_budget(budget),
             "card_s": 0,
             "held_out": (),
         },

@@ -94,7 +94,7 @@ def optimize(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Limit the trials that --until adds to about this time in all: 90s, 10m, 2h."),
+        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
     ] = None,
     duet: Annotated[
         bool,
@@ -181,7 +181,7 @@ def optimize(
             "lead_s": lead_seconds,
             "warmup_s": warmup_seconds,
             "until": parse_until(until),
-            "budget_s": parse_budget(budget, until),
+            "budget_s": parse_budget(budget),
             "duet": duet,
             "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
             "sample_s": sample_seconds,

@@ -174,7 +174,7 @@ def measure(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Limit the trials that --until adds to about this time in all: 90s, 10m, 2h."),
+        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
     ] = None,
     duet: Annotated[
         bool,
@@ -217,7 +217,7 @@ def measure(
             "lead_s": lead_seconds,
             "warmup_s": warmup_seconds,
             "until": parse_until(until),
-            "budget_s": parse_budget(budget, until),
+            "budget_s": parse_budget(budget),
             "duet": duet,
             "card_s": card_seconds,
             "held_out": (),

@@ -111,7 +111,7 @@ def prove(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Limit the trials that --until adds to about this time in all: 90s, 10m, 2h."),
+        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict and what was measured as JSON to stdout.")] = False,

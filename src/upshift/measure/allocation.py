@@ -24,7 +24,7 @@ _MOST_ROUNDS = 64
 
 
 def divided(plan: Plan, arms: int, loads: Sequence[Load], noise: Noise = CALM, *, shorten: bool) -> Plan:
-    """The plan with the turns that narrow the interval of ``plan.until`` most within ``plan.budget_s``, or reach it first.
+    """The plan with the turns that narrow the interval most within ``plan.budget_s``, or reach that of ``plan.until`` first.
 
     Their number is even. With ``shorten``, slices become short where there are more turns than ``ROUNDS``. No number above
     ``ROUNDS`` makes the first stage's trials outlast the budget. ``noise`` is of a quiet machine; on a noisier one turns
@@ -37,8 +37,8 @@ def divided(plan: Plan, arms: int, loads: Sequence[Load], noise: Noise = CALM, *
         found = expect(planned, noise, trial_s=trial_s(planned, arms, loads), pilot_s=pilot_s(planned, arms, loads))
         late = planned.rounds > ROUNDS and plan.budget_s is not None and found.wall_s > plan.budget_s
         half_width = found.half_width_percent
-        if plan.until is None or half_width is None or late:
+        if half_width is None or late:
             return float("inf"), float(planned.rounds)
-        return max(half_width, 100 * plan.until), found.wall_s
+        return max(half_width, 100 * (plan.until or 0.0)), found.wall_s
 
     return min((plan.model_copy(update={"rounds": ROUNDS}), *more), key=rank)

@@ -138,17 +138,19 @@ def run_experiment(
     if plan.until is not None:
         width = f"an interval of {expected:.1%} either way is" if expected < UNBOUNDED_HIGH else "no interval is"
         on_note(f"{trials} trials: after {plan.trials}, {width} to be expected of them")
+    elif plan.budget_s is not None:
+        on_note(f"{trials} trials fit into the time")
     planned = trials
     run(range(plan.trials, trials))
     store.finish()
-    compared = comparisons(slices, *baselines, first_stage=plan.trials, judged=judged)
+    compared = comparisons(slices, *baselines, first_stage=plan.first_stage, judged=judged)
     confidence = compared[0].confidence if compared else 1 - LEVEL
     return Experiment(
-        plan=plan,
+        plan=plan if plan.until is not None else plan.model_copy(update={"trials": trials}),
         arms=tuple(arms),
         baseline=baselines[0],
         loads=tuple(loads),
-        levels=levels(slices, confidence, first_stage=plan.trials),
+        levels=levels(slices, confidence, first_stage=plan.first_stage),
         comparisons=compared,
         confidence=confidence,
         steal_share=steal_share(slices, plan),

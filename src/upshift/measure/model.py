@@ -55,7 +55,7 @@ class Plan(Value):
     until: float | None = None
     """Half-width that the headline's intervals are to reach, such as 0.01; ``trials`` are the first stage then."""
     budget_s: float | None = None
-    """How long measuring may take for that, as the first stage's trials let expect."""
+    """How long measuring may take for that, as the first ``trials`` let expect; without ``until``, how long it takes."""
     seed: int
     headline_connections: int
     """The headline speaks of this number of connections, fixed before anything is measured."""
@@ -68,6 +68,11 @@ class Plan(Value):
     """How the CPUs of a server and of its load lie to each other, in words."""
     duet: Annotated[tuple[Seat, ...], Field(exclude_if=is_empty)] = ()
     """The CPUs of two arms that are loaded at the same time, and swap them from turn to turn; empty: arms take turns."""
+
+    @property
+    def first_stage(self) -> int | None:
+        """How many trials say how far all of them spread; None: all do."""
+        return None if self.until is None else self.trials
 
     @property
     def cpus(self) -> tuple[int, ...]:

@@ -61,19 +61,20 @@ def in_blocks(slice_s: float) -> float:
 
 
 def expect(plan: Plan, noise: Noise, *, trial_s: float, pilot_s: float) -> Expected:
-    """What the plan's trials give, or those that ``plan.until`` takes and ``plan.budget_s`` leaves room for.
+    """What the plan's trials give, or those that ``plan.until`` takes and ``plan.budget_s`` leaves room for, or all of these.
 
     The rule is that of ``measure.until``, which has the first stage's own spread in place of ``noise``.
     """
-    if plan.trials < 2:
-        return Expected(trials=plan.trials, half_width_percent=None, wall_s=pilot_s + plan.trials * trial_s, noise=noise)
     one_trial = math.hypot(noise.start_log_sd, noise.pair_log_sd / math.sqrt(blocks(plan)))
-    widest = float(stdtrit(plan.trials - 1, 1 - LEVEL / 2)) * one_trial
     trials = plan.trials
-    if plan.until is not None:
-        trials = min(MOST_TRIALS, max(trials, math.ceil((widest / math.log1p(plan.until)) ** 2)))
     if plan.budget_s is not None:
-        trials = min(trials, max(plan.trials, int((plan.budget_s - pilot_s) / trial_s)))
+        trials = min(MOST_TRIALS, max(trials, int((plan.budget_s - pilot_s) / trial_s)))
+    if (plan.first_stage or trials) < 2:
+        return Expected(trials=trials, half_width_percent=None, wall_s=pilot_s + trials * trial_s, noise=noise)
+    widest = float(stdtrit((plan.first_stage or trials) - 1, 1 - LEVEL / 2)) * one_trial
+    if plan.until is not None:
+        asked = max(plan.trials, math.ceil((widest / math.log1p(plan.until)) ** 2))
+        trials = min(asked, MOST_TRIALS if plan.budget_s is None else trials)
     return Expected(
         trials=trials,
         half_width_percent=100 * math.expm1(widest / math.sqrt(trials)),

@@ -24,22 +24,26 @@ def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: fl
 
     The widest interval counts of those that the headline may speak of: QPS against ``baseline`` at
     ``plan.headline_connections``, under the loads that were trained on. ``plan.budget_s`` limits the trials: it is the
-    first stage's time that tells how many fit, beside the ``pilot_s`` that the pilot took.
+    first stage's time that tells how many fit, beside the ``pilot_s`` that the pilot took. Without a width to reach, as many
+    are measured as fit: how far they spread says nothing of their number, and all of them say how far they spread.
     """
     first = [each for each in slices if each.trial < plan.trials]
+    fit = MOST_TRIALS
+    if plan.budget_s is not None and first:
+        a_trial_s = max(each.started_s + each.wall_s for each in first) / plan.trials
+        fit = min(MOST_TRIALS, max(plan.trials, int((plan.budget_s - pilot_s) / a_trial_s)))
+    if plan.until is None:
+        return plan.trials if plan.budget_s is None else fit, UNBOUNDED_HIGH
     counted = [
         each
         for each in pairs(first, [baseline])
         if _counts(plan, each.load.held_out, each.load.connections, each.metric) and math.isfinite(each.mean.error)
     ]
-    if plan.until is None or not counted:
+    if not counted:
         return plan.trials, UNBOUNDED_HIGH
     # Of a single trial, were the spread known as well as from the first stage; a trial may lack the figure.
     widest = max(half_width(each.mean, 1 - LEVEL) * math.sqrt(len(each.logs)) for each in counted)
-    asked = min(MOST_TRIALS, max(plan.trials, math.ceil((widest / math.log1p(plan.until)) ** 2)))
-    if plan.budget_s is not None:
-        a_trial_s = max(each.started_s + each.wall_s for each in first) / plan.trials
-        asked = min(asked, max(plan.trials, int((plan.budget_s - pilot_s) / a_trial_s)))
+    asked = min(fit, max(plan.trials, math.ceil((widest / math.log1p(plan.until)) ** 2)))
     return asked, math.expm1(widest / math.sqrt(asked))
 
 

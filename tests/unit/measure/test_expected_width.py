@@ -47,6 +47,11 @@ def test_until_takes_the_trials_that_it_needs_and_the_budget_leaves_room_for() -
     assert expect(plan(trials=6, until=0.5), NOISE, trial_s=10, pilot_s=0).trials == 6
 
 
+def test_a_budget_alone_is_filled_and_all_trials_say_how_far_they_spread() -> None:
+    alone = expect(plan(trials=6, budget_s=230), NOISE, trial_s=10, pilot_s=30)
+    assert alone == expect(plan(trials=20), NOISE, trial_s=10, pilot_s=30)
+
+
 def test_the_pilot_that_is_expected_is_the_one_that_the_budget_leaves_room_for() -> None:
     loads = loads_of(["a", "b", "c"], [], [8])
     assert pilot_s(plan(pilot_turns=12, budget_s=120.0), 2, loads) == 0

@@ -74,6 +74,14 @@ def test_a_budget_limits_the_trials_and_the_width_follows() -> None:
     assert trials_asked(trials(FIRST), plan(trials=4, until=0.01, budget_s=1), "plain")[0] == 4
 
 
+def test_a_budget_alone_takes_the_trials_that_fit_whatever_their_spread() -> None:
+    asked = plan(trials=4, until=None, budget_s=105)
+    for logs in (FIRST, [0.0] * 4, [0.5, -0.5, 0.5, -0.5]):
+        assert trials_asked(trials(logs), asked, "plain")[0] == 10
+    assert trials_asked(trials(FIRST), plan(trials=4, until=None), "plain")[0] == 4
+    assert (asked.first_stage, plan(trials=4, until=0.01).first_stage) == (None, 4)
+
+
 def test_later_trials_move_the_mean_but_not_the_width() -> None:
     calm, wild = ([*FIRST, *later] for later in ([0.10, 0.10], [0.5, 0.3]))
     one, other = (interval(estimate(logs, 4), 0.95) for logs in (calm, wild))
@@ -173,6 +181,16 @@ def test_an_experiment_adds_the_trials_that_the_width_takes(tmp_path: Path) -> N
     assert found.reached.expected <= 0.01
     assert {each.trials for each in found.comparisons if each.metric == "qps"} == {found.reached.trials}
     assert len(notes) == 1 and f"{found.reached.trials} trials" in notes[0]
+
+
+def test_an_experiment_of_a_certain_time_counts_the_spread_of_all_its_trials(tmp_path: Path) -> None:
+    notes: list[str] = []
+    found = run(noisy(), tmp_path, plan(trials=2, budget_s=400.0), notes)
+    number = found.plan.trials
+    assert number > 2 and found.reached is None and notes == [f"{number} trials fit into the time"]
+    slices = read_samples(tmp_path / "samples.parquet")
+    assert {each.trial for each in slices} == set(range(number))
+    assert found.comparisons == comparisons(slices, "plain")
 
 
 def test_an_interrupted_one_goes_on_in_its_second_stage(tmp_path: Path) -> None:
