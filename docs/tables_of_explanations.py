@@ -11,6 +11,7 @@ from upshift.card import rows as card_rows
 from upshift.explain.model import Explanation
 from upshift.report import explained as told
 from upshift.report import explained_kernel as in_kernel
+from upshift.report import words
 
 _SHOWN = 15
 """Rows of a long table."""
@@ -60,6 +61,32 @@ def kernel(result: dict[str, Any]) -> Iterator[str]:
         figures = (group.us, group.calls, group.us_a_call)
         pairs = (text for each in figures for text in (in_kernel.two_of(each), in_kernel.ratio_of(each)))
         yield table.row(in_kernel.GROUPS[group.name], *pairs, in_kernel.why_kernel(group))
+
+
+def waking(result: dict[str, Any]) -> Iterator[str]:
+    """How the kernel's time divides into waking other threads and the rest, with the interrupts that the waking takes."""
+    explanation = Explanation.model_validate(result)
+    (load,) = explanation.loads
+    assert load.kernel is not None and explanation.card is not None
+    poll_us = (explanation.card.idle_poll_ns or 0) / 1000
+    idle = f"idle CPUs poll {poll_us:g} µs before they halt" if poll_us else "idle CPUs halt at once"
+    yield f"{table.machine(result)}; {load.workload}, {load.connections} connections, {idle}:"
+    yield ""
+    yield from table.head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
+    for each in load.changes:
+        if each.metric in ("cpu", "system"):
+            figures = (told.figure(each, each.before), told.figure(each, each.after))
+            yield table.row(told.METRICS[each.metric], *figures, told.ratio(each), told.interval(each))
+    before, after = in_kernel.besides_waking(load.kernel)
+    confidence = f"(at {words.percent(load.kernel.confidence)})"
+    for name, unit, found in (
+        ("of it, waking other threads", " µs", load.kernel.waking),
+        ("interrupts to the CPUs of the load", "", load.kernel.interrupts),
+    ):
+        assert found is not None
+        limits = f"{found.ci_low:.2f} to {found.ci_high:.2f} {confidence}"
+        yield table.row(name, f"{found.before:.2f}{unit}", f"{found.after:.2f}{unit}", f"{found.ratio:.2f}", limits)
+    yield table.row("of it, the rest", f"{before:.2f} µs", f"{after:.2f} µs", f"{after / before:.2f}", "")
 
 
 def families(result: dict[str, Any]) -> Iterator[str]:
@@ -132,4 +159,4 @@ def focus(result: dict[str, Any]) -> Iterator[str]:
             yield table.row(f"`{each.name}`", server, own, f"{side.samples:,}", f"{side.us:.2f}", inlined, under, at, line)
 
 
-KINDS = (kernel, explained, where, families, focus, calls, layout, exchanges, about_kernel)
+KINDS = (kernel, waking, explained, where, families, focus, calls, layout, exchanges, about_kernel)

@@ -8,11 +8,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from upshift.explain import calls, counted, evidence, figures, inlining, kernel, stacks
+from upshift.explain.calls import Round, Rounds
 from upshift.explain.evidence import Stacks
 from upshift.explain.focus import focus, symbols_like
 from upshift.explain.inline_frames import Line
 from upshift.explain.inlining import Examined
-from upshift.explain.kernel_time import kernel_time
+from upshift.explain.kernel_time import INTERRUPTS, kernel_time
 from upshift.explain.layout import spreads
 from upshift.explain.model import CauseKind, CodeChange, Explained, Family, Inlined, KernelTime, Row
 from upshift.explain.names import demangled, source_name
@@ -160,7 +161,23 @@ def _kernel_us(found: Sampled) -> Mapping[str, float]:
 def _kernel(both: tuple[Stacks, Stacks], found: tuple[Sampled, Sampled], event: Event, recorded: Recorded) -> KernelTime | None:
     if event != "cpu-clock" or kernel.hidden(stack for own in both for stack in own):
         return None
-    return kernel_time(found, recorded.calls, kernel.groups(item for own in both for item in own.items()))
+    waking = [sum(count for stack, count in own.items() if kernel.wakes(stack)) for own in both]
+    return kernel_time(
+        found,
+        recorded.calls,
+        kernel.groups(item for own in both for item in own.items()),
+        waking=(waking[0], waking[1]),
+        interrupts=_interrupts(recorded.blocks),
+    )
+
+
+def _interrupts(blocks: tuple[Sequence[Block], Sequence[Block]]) -> tuple[Rounds, Rounds]:
+    """Of each block; none where one of them does not tell, so that pairs stay neighbours."""
+    before, after = (
+        [Round({INTERRUPTS: each.interrupts}, each.queries) for each in own if each.interrupts is not None and each.queries]
+        for own in blocks
+    )
+    return (before, after) if len(before) == len(after) == len(blocks[0]) else ((), ())
 
 
 def _together(blocks: Sequence[Block]) -> Stacks:

@@ -32,6 +32,8 @@ _INTERRUPTS = {
     "asm_common_interrupt": "device interrupt",
     "ret_from_fork_asm": "start of a thread",
 }
+# Samples fall where interrupts are enabled again: in what called the wake-up, where the compiler made that a jump.
+_WAKES = re.compile(r"^(__wake_up|wake_up_|try_to_wake_up$|\w*wake_function$|sock_def_readable$|pollwake$|ep_poll_callback$)")
 _WAKE_UPS = re.compile(r"^(futex\w*|sched_yield|(clock_)?nanosleep|wake-up from another CPU)$")
 _NETWORK = re.compile(r"^(send(to|msg|mmsg)?|recv(from|msg|mmsg)?|p?poll|p?select6?|epoll_\w+|accept4?|connect|shutdown)$")
 _DISK = re.compile(r"^(p(read|write)(64|v2?)|f(data)?sync|sync_file_range|io_\w+|fallocate|ftruncate|lseek|open(at)?)$")
@@ -45,6 +47,11 @@ _INNER: tuple[tuple[re.Pattern[str], Group], ...] = (
 
 def in_kernel(stack: Stack) -> bool:
     return stack[0].home == KERNEL
+
+
+def wakes(stack: Stack) -> bool:
+    """Whether the kernel is waking a thread."""
+    return any(_WAKES.match(_bare(frame.symbol)) for frame in stack if frame.home == KERNEL)
 
 
 def system_call(stack: Stack) -> str | None:

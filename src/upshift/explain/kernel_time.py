@@ -19,6 +19,9 @@ from upshift.measure.statistics import MARGIN, geometric_mean, joint_confidence
 Limits = Callable[[float], Ratio]
 """A ratio with the limits of a confidence."""
 
+INTERRUPTS = "interrupts"
+"""What rounds call those by which CPUs of the load were woken or called."""
+
 _LEAST_TAIL, _MOST_TAIL = 1e-9, 0.4999
 _HALVINGS = 60
 
@@ -30,9 +33,17 @@ class _Draft(NamedTuple):
 
 
 def kernel_time(
-    found: tuple[Sampled, Sampled], rounds: tuple[Rounds, Rounds], groups: Mapping[str, Group]
+    found: tuple[Sampled, Sampled],
+    rounds: tuple[Rounds, Rounds],
+    groups: Mapping[str, Group],
+    *,
+    waking: tuple[int, int] = (0, 0),
+    interrupts: tuple[Rounds, Rounds] = ((), ()),
 ) -> KernelTime | None:
     """By group, largest first; None where nothing was sampled in the kernel. ``groups`` are those of all ways into it.
+
+    ``waking`` are both servers' samples in which a thread wakes another; ``interrupts`` count under ``INTERRUPTS``, a round
+    for each block that was sampled.
 
     All intervals have one confidence, by Benjamini and Hochberg's procedure. A ratio within a hundredth of 1 is no verdict: the
     edges of what is counted are not sharper.
@@ -41,7 +52,12 @@ def kernel_time(
     drafts = {group: each for group, each in drafts.items() if each}
     if not drafts:
         return None
-    confidence = joint_confidence(_chance(each.limits) for own in drafts.values() for each in own.values())
+    beside = {}
+    if any(waking):
+        beside["waking"] = _spent(found, Counts(*waking))
+    if any(each.counts[INTERRUPTS] for own in interrupts for each in own):
+        beside["interrupts"] = _calls(interrupts, [INTERRUPTS])
+    confidence = joint_confidence(_chance(each.limits) for own in (*drafts.values(), beside) for each in own.values())
     made = []
     for group, own in drafts.items():
         names = [name for name in groups if groups[name] == group]
@@ -49,7 +65,11 @@ def kernel_time(
         ways = sorted(names, key=lambda name: (-sum(_samples(each, [name]) for each in found), name))
         counted = tuple(name for name in ways if _counted(name, found, rounds))
         made.append(KernelGroup(name=group, ways=tuple(ways), counted=counted, **figures))
-    return KernelTime(confidence=confidence, groups=tuple(sorted(made, key=lambda each: -each.us.before)))
+    return KernelTime(
+        confidence=confidence,
+        groups=tuple(sorted(made, key=lambda each: -each.us.before)),
+        **{name: _figure(each, confidence) for name, each in beside.items()},
+    )
 
 
 def _drafts(found: tuple[Sampled, Sampled], rounds: tuple[Rounds, Rounds], names: list[str]) -> dict[str, _Draft]:
@@ -65,8 +85,13 @@ def _drafts(found: tuple[Sampled, Sampled], rounds: tuple[Rounds, Rounds], names
 
 
 def _time(found: tuple[Sampled, Sampled], names: Iterable[str]) -> _Draft:
+    names = tuple(names)
+    return _spent(found, Counts(*(_samples(each, names) for each in found)))
+
+
+def _spent(found: tuple[Sampled, Sampled], counts: Counts) -> _Draft:
+    """What so many samples of both servers stand for."""
     before, after = found
-    counts = Counts(*(_samples(each, names) for each in found))
     exposure, common = before.us_a_sample / after.us_a_sample, noise(before, after)
     return _Draft(
         counts.before * before.us_a_sample,

@@ -217,6 +217,11 @@ class KernelTime(Value):
     """Of all intervals of ``groups``."""
     groups: tuple[KernelGroup, ...]
     """Those with the most time before first; their ``us`` add up to all of the kernel's."""
+    waking: Figure | None = None
+    """CPU microseconds a query in which a thread wakes another, whatever the kernel was entered for: part of ``groups``. None
+    without such samples, and in results of an earlier Upshift."""
+    interrupts: Figure | None = None
+    """A query, by which CPUs of the load were woken or called. None where the kernel does not tell them."""
 
 
 class CodeChange(Value):

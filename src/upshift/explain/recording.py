@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from upshift.errors import CommandFailed, LoadFailed
-from upshift.explain import counting
+from upshift.explain import counting, interrupts
 from upshift.explain.calls import Rounds
 from upshift.explain.counting import Counting
 from upshift.explain.model import Slots
@@ -61,6 +61,8 @@ class Block:
     voluntary_switches: int
     """Of these, how often a thread left it to wait for something."""
     samples: Samples
+    interrupts: int | None = None
+    """By which CPUs of the load were woken or called meanwhile; None where the kernel does not tell them."""
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,9 @@ def _block(
         handle = servers.begin(running, load, LEAD_S + attach_s + block_s, seed)
         time.sleep(LEAD_S)
         with _recorder(bench, running.pid, data, event, block_s) as recorder:
-            first = handle.answered(), usage(running.pid), _switches(running.pid)
+            first = handle.answered(), usage(running.pid), _switches(running.pid), interrupts.beside(running.pid)
             recorder.wait(block_s + ATTACH_TIMEOUT_S)
-            last = handle.answered(), usage(running.pid), _switches(running.pid)
+            last = handle.answered(), usage(running.pid), _switches(running.pid), interrupts.beside(running.pid)
         handle.finish()
         if recorder.poll() == 0:
             break
@@ -174,6 +176,7 @@ def _block(
         switches=max(0, sum(last[2]) - sum(first[2])),
         voluntary_switches=max(0, last[2].voluntary - first[2].voluntary),
         samples=reader.done(),
+        interrupts=None if first[3] is None or last[3] is None else last[3] - first[3],
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from upshift.card.model import Card
 from upshift.explain.layout import LINE_BYTES, PAGE_BYTES
-from upshift.explain.model import Explained, Figure, Group, KernelGroup, SystemCall
+from upshift.explain.model import Explained, Figure, Group, KernelGroup, KernelTime, SystemCall
 from upshift.report import words
 
 GROUPS: Mapping[Group, str] = {
@@ -75,14 +75,42 @@ def about_kernel(load: Explained, card: Card | None = None) -> str:
     kernel = load.kernel
     if kernel is None:
         return ""
+    wakes = _wakes(kernel)
     intervals = f"intervals are of {words.percent(kernel.confidence)} confidence."
     if not any(group.calls for group in kernel.groups):
-        return f"Time is by samples; {intervals}"
+        return f"Time is by samples; {intervals}{wakes}"
     said = f"Time is by samples, calls are counted in turns of their own; {intervals}"
     if any(each.us_a_call and each.us_a_call.verdict != "not told apart" for each in kernel.groups):
         said += (
             " Both servers have the same kernel: a call that takes another time did more or less in it, or found more or less "
-            f"of what it needs in the caches. {_by_caches(load, card) or 'Which of the two, these figures do not tell.'}"
+            f"of what it needs in the caches.{wakes}{_by_caches(load, card)}"
+        )
+        shown = kernel.waking is not None and kernel.waking.verdict != "not told apart"
+        return said if shown or _by_caches(load, card) else f"{said} Which of the two, these figures do not tell."
+    return said + wakes
+
+
+def besides_waking(kernel: KernelTime) -> tuple[float, float]:
+    """CPU microseconds a query in the kernel of both servers, without those in which a thread wakes another."""
+    before, after = (sum(side) for side in zip(*((each.us.before, each.us.after) for each in kernel.groups), strict=True))
+    return (before - kernel.waking.before, after - kernel.waking.after) if kernel.waking else (before, after)
+
+
+def _wakes(kernel: KernelTime) -> str:
+    """What waking other threads takes of the kernel's time, and whether it takes interrupts."""
+    waking, interrupts = kernel.waking, kernel.interrupts
+    if waking is None:
+        return ""
+    before, after = besides_waking(kernel)
+    said = f" Of the kernel's time, waking other threads takes {two_of(waking)} µs a query, {ratio_of(waking)}"
+    said += f"; the rest {before:.2f} → {after:.2f} µs, {after / before:.2f}." if before else "."
+    if interrupts is None:
+        return said
+    said += f" A query sends {two_of(interrupts)} interrupts to the CPUs of the load, {ratio_of(interrupts)}."
+    if waking.verdict == interrupts.verdict == "less":
+        said += (
+            " It takes an interrupt to wake a thread on a CPU that has halted, and in a virtual machine the host's help. The "
+            "faster server leaves the CPUs of its load less often idle."
         )
     return said
 
@@ -99,7 +127,7 @@ def _by_caches(load: Explained, card: Card | None) -> str:
     if not least:
         return ""
     return (
-        f"99 % of the samples in the servers' own code lie in {_both(lines)} of cache lines, before and after, on "
+        f" 99 % of the samples in the servers' own code lie in {_both(lines)} of cache lines, before and after, on "
         f"{_both(pages)} of pages. By the machine card, the kernel hands over a request and sends an answer in {least} after "
         f"as much other code as these lines{f', and in {most} after as much as these pages' if most else ''}. Data come on top."
     )

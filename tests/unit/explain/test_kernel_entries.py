@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from upshift.explain.calls import worth_counting
-from upshift.explain.kernel import entry, groups, hidden
+from upshift.explain.kernel import entry, groups, hidden, wakes
 from upshift.explain.script import KERNEL, UNKNOWN, Frame, Stack
 
 
@@ -56,3 +56,20 @@ def test_a_kernel_that_hides_its_names_is_told() -> None:
 def test_a_kernel_that_was_not_sampled_hides_nothing() -> None:
     assert not hidden([])
     assert not hidden([(Frame("", "run", 1), Frame("libc.so.6", UNKNOWN, 0))])
+
+
+@pytest.mark.parametrize(
+    ("frames", "waking"),
+    [
+        # Where it calls the wake-up by a jump, a function of the socket is the innermost that tells it.
+        (("_raw_spin_unlock_irqrestore", "sock_def_readable", "unix_stream_sendmsg", "__x64_sys_sendto"), True),
+        (("_raw_spin_unlock_irqrestore", "try_to_wake_up", "wake_up_q", "futex_wake", "__x64_sys_futex"), True),
+        (("_raw_spin_lock", "__wake_up_sync_key", "unix_write_space", "sock_wfree"), True),
+        (("ep_autoremove_wake_function", "__wake_up_common", "ep_poll_callback"), True),
+        (("_raw_spin_unlock_irqrestore", "unix_stream_sendmsg", "__x64_sys_sendto"), False),
+        # It waits to be woken.
+        (("schedule", "schedule_hrtimeout_range_clock", "do_sys_poll", "__x64_sys_ppoll"), False),
+    ],
+)
+def test_waking_a_thread_is_told_from_the_rest_of_a_call(frames: tuple[str, ...], waking: bool) -> None:
+    assert wakes(stack(*frames)) == waking

@@ -10,7 +10,7 @@ from explained_example import block, in_call, on
 
 from upshift.explain.calls import Round
 from upshift.explain.kernel import groups
-from upshift.explain.kernel_time import kernel_time
+from upshift.explain.kernel_time import INTERRUPTS, kernel_time
 from upshift.explain.model import Group, KernelGroup, KernelTime
 from upshift.explain.rows import Sampled, sampled
 from upshift.explain.script import KERNEL, Frame, Stack
@@ -142,6 +142,29 @@ def test_a_difference_of_less_than_a_hundredth_is_none() -> None:
 
 def test_without_time_in_the_kernel_there_is_nothing() -> None:
     assert kernel_time((server(), server()), ((), ()), {}) is None
+
+
+def test_waking_others_is_part_of_the_time_and_interrupts_are_counted_beside_it() -> None:
+    def sent(swing: float, each: float) -> list[Round]:
+        return [Round({INTERRUPTS: calls.counts[INTERRUPTS]}, QUERIES) for calls in rounds(swing, **{INTERRUPTS: each})]
+
+    servers = server(sendto=20.0), server(sendto=12.0)
+    found = kernel_time(servers, ((), ()), KINDS, waking=(8_000, 4_000), interrupts=(sent(0.004, 0.9), sent(0.006, 0.6)))
+    assert found and found.waking and found.interrupts
+    assert (found.waking.verdict, found.interrupts.verdict) == ("less", "less")
+    assert found.waking.before == pytest.approx(10.0, rel=0.01) and found.waking.ratio == pytest.approx(0.5, rel=0.01)
+    assert found.interrupts.before == pytest.approx(0.9, rel=0.01) and found.interrupts.ratio == pytest.approx(2 / 3, rel=0.01)
+    swinging = kernel_time(servers, ((), ()), KINDS, waking=(8_000, 8_010), interrupts=(sent(0.4, 0.9), sent(-0.4, 0.8)))
+    assert swinging and swinging.waking and swinging.interrupts
+    assert (swinging.waking.verdict, swinging.interrupts.verdict) == ("not told apart", "not told apart")
+
+
+def test_without_samples_that_wake_and_without_counts_neither_is_there() -> None:
+    found = kernel_time((server(sendto=20.0), server(sendto=12.0)), ((), ()), KINDS)
+    assert found and found.waking is None and found.interrupts is None
+    never = [Round({INTERRUPTS: 0}, QUERIES)] * 4
+    found = kernel_time((server(sendto=20.0), server(sendto=12.0)), ((), ()), KINDS, interrupts=(never, never))
+    assert found and found.interrupts is None
 
 
 def in_kernel(*names: str) -> Stack:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +15,8 @@ from explained_example import block, on, variant
 from fakes import FakeProcess, FakeProgress, FakeShell, Output
 
 from upshift.errors import CommandFailed, LoadFailed, MissingTool
-from upshift.explain import recording
+from upshift.explain import explaining, interrupts, recording
+from upshift.explain.kernel_time import INTERRUPTS
 from upshift.explain.recording import Block, Switches, record, recording_s, rounds_of, switches
 from upshift.explain.symbols import SymbolTable
 from upshift.measure.bench import RunningArm
@@ -153,6 +155,21 @@ def test_a_recording_whose_load_ended_first_is_made_again_under_a_longer_one(
     assert (found.queries, len(bench.seconds)) == (10, 1)
     found, bench = one_block(tmp_path, monkeypatch, [255, 0])
     assert found.queries == 10 and bench.seconds[0] < bench.seconds[1] and len(bench.seconds) == 2
+
+
+def test_interrupts_of_a_block_are_those_between_its_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    so_far = iter((1_000, 1_250))
+    monkeypatch.setattr(interrupts, "beside", lambda _pid: next(so_far))
+    assert one_block(tmp_path, monkeypatch, [0])[0].interrupts == 250
+    monkeypatch.setattr(interrupts, "beside", lambda _pid: None)
+    assert one_block(tmp_path, monkeypatch, [0])[0].interrupts is None
+
+
+def test_interrupts_are_given_up_where_one_block_does_not_tell_them() -> None:
+    told = replace(block({on("run"): 5}), interrupts=250)
+    before, after = explaining._interrupts(([told, told], [told, told]))
+    assert [dict(each.counts) for each in (*before, *after)] == [{INTERRUPTS: 250}] * 4
+    assert explaining._interrupts(([told, told], [told, block({on("run"): 5})])) == ((), ())
 
 
 def test_a_perf_that_never_comes_to_its_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -354,6 +354,32 @@ def test_the_card_tells_what_the_caches_do_to_a_call(tmp_path: Path) -> None:
         assert "(0.80x) after as much other code" in told
 
 
+def test_less_waking_is_told_with_the_interrupts_that_it_takes(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    assert load.kernel
+    network, wake_ups, _other = load.kernel.groups
+    kernel = load.kernel.model_copy(
+        update={"groups": (network, wake_ups), "waking": figure(16.0, 10.0, "less"), "interrupts": figure(0.9, 0.6, "less")}
+    )
+
+    def said(**changes: object) -> str:
+        return about_kernel(load.model_copy(update={"kernel": kernel.model_copy(update=changes)}))
+
+    fewer = said()
+    assert (
+        "waking other threads takes 16.00 → 10.00 µs a query, 0.62 (" in fewer and "the rest 14.00 → 13.00 µs, 0.93." in fewer
+    )
+    assert "sends 0.90 → 0.60 interrupts to the CPUs of the load, 0.67 (" in fewer
+    assert "leaves the CPUs of its load less often idle" in fewer and "do not tell" not in fewer
+    assert "less often idle" not in said(interrupts=figure(0.9, 0.9, "not told apart"))
+    assert "interrupts" not in said(interrupts=None) and "waking other threads" in said(interrupts=None)
+    assert said(waking=figure(16.0, 15.9, "not told apart")).endswith("Which of the two, these figures do not tell.")
+    assert "waking" not in said(waking=None)
+    made = explanation(tmp_path).model_copy(update={"loads": (load.model_copy(update={"kernel": kernel}),)})
+    for told in (text_of(render(made, tmp_path)), " ".join(terminal_of(made).split())):
+        assert "less often idle" in told
+
+
 def test_a_call_that_was_sampled_and_not_counted_makes_others_no_dearer(tmp_path: Path) -> None:
     """What is sampled for many seconds and counted for few may not have been made while it was counted."""
     (load,) = explanation(tmp_path).loads
