@@ -128,9 +128,9 @@ def merges(result: dict[str, Any]) -> Iterator[str]:
     where = f"{table.machine(result)}; {result['connections']} connections"
     yield f"{where}, {rows[0]['seconds']:.0f} s of each state, on fresh data:"
     yield ""
-    counted = ("attempts", "merges", "splits", "reorganisations")
+    counted = tuple(name for name in ("attempts", "merges", "splits", "reorganisations", "pages_read") if name in rows[0])
     tail = ("purge CPU, µs", "transactions/s", "p99, ms", "leaf pages before", "leaf pages after")
-    yield from table.head("`merge_slack`", *(f"{name} a transaction" for name in counted), *tail)
+    yield from table.head("`merge_slack`", *(f"{name.replace('_', ' ')} a transaction" for name in counted), *tail)
     for one in rows:
         figures = (f"{one['purge_cpu_us']:.1f}", f"{one['transactions_per_s']:,.0f}", f"{one['latency_ms_p99']:.1f}")
         pages = (f"{one['leaf_pages_before']:,}", f"{one['leaf_pages_after']:,}")

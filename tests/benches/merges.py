@@ -3,7 +3,8 @@
     PYTHONPATH=src .venv/bin/python tests/benches/merges.py PATCHED/mysqld --json FILE
 
 For each state a server with fresh data, on the first CPU, gets sysbench's oltp_read_write from the last one. Told are InnoDB's
-own counters a transaction, the CPU time of the purge thread, and how many pages the secondary indexes have before and after.
+own counters a transaction, among them the pages that it reads from its files, the CPU time of the purge thread, and how many
+pages the secondary indexes have before and after.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ IGNORED = ("--mysql-ignore-errors=1213,1020,1205,1062",)
 
 def counters(server: RealServer) -> dict[str, int]:
     rows = server.run("SELECT name, count FROM information_schema.innodb_metrics WHERE name LIKE 'index_page%'")
-    return {COUNTED[name]: int(count) for name, count in rows if name in COUNTED}
+    read = server.run("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'")
+    return {COUNTED[name]: int(count) for name, count in rows if name in COUNTED} | {"pages_read": int(read[0][1])}
 
 
 def purge_cpu_s(server: RealServer, pid: int) -> float:
@@ -94,7 +96,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="upshift-merges-") as folder:
         rows = [measured(given.server.resolve(), state, given, Path(folder)) for state in ("OFF", "ON")]
     for row in rows:
-        counted = ", ".join(f"{row[name]} {name}" for name in COUNTED.values())
+        counted = ", ".join(f"{row[name]} {name}" for name in (*COUNTED.values(), "pages_read"))
         sys.stdout.write(
             f"merge_slack {row['state']}: {row['transactions_per_s']:,.0f} transactions/s, p99 {row['latency_ms_p99']:.1f} ms\n"
             f"  a transaction: {counted}, {row['purge_cpu_us']} us of CPU time of purge\n"
