@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from upshift.build.model import Build
 from upshift.build.ninja import Step, steps
-from upshift.build.relink import VERSION, build_touched
+from upshift.build.relink import build_touched
+from upshift.build.rules import VERSION
 from upshift.build.steps import archive_members, at_source
 from upshift.build.touched import Touched, is_text, read_includes, touched_steps
 from upshift.patches.model import Patch, patches_key

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,20 @@ from typing import Any
 import pytest
 from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
 
-from upshift.build import bitcode, pch_launcher, relink
+from upshift.build import bitcode, rules
+from upshift.build.hot import Hot, build_hot, builds_alike
 from upshift.build.model import Build
 from upshift.build.ninja import Step, steps
 from upshift.build.recipe import Recipe
-from upshift.build.relink import build_hot, build_touched, builds_alike, link_again
+from upshift.build.relink import build_touched, link_again
 from upshift.build.steps import archive_members, link_command
 from upshift.build.touched import Touched
-from upshift.build.whole import build_whole, read_fallbacks
+from upshift.build.whole import build_whole
 from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
 from upshift.paths import CHECKOUT
 from upshift.profile import llvm
 from upshift.profile.hotness import map_plain_server
 from upshift.profile.model import HotObject, HotSet
-from upshift.run.directory import write_json
 from upshift.server.mysql import MySQL
 from upshift.shell import Command, SystemShell
 from upshift.source.model import Source
@@ -171,7 +170,7 @@ def test_the_hot_object_alone_is_compiled_again_and_linked_first(
 ) -> None:
     bench = bench_in(tmp_path / "hot build", shell)
     recipe = Recipe(name="hot", scope="hot", flags=("-DHOT",))
-    made = build_hot(bench, KIND, source, recipe, clang, plain, hot_set(HOT), Flags(), jobs=1)
+    made = build_hot(bench, Hot(KIND, source, recipe, clang, plain, hot_set(HOT), Flags()), jobs=1)
     assert says(shell, made.server) == "hot build 1\n"
     assert says(shell, plain.server) == "plain build 1\n"
     assert (made.objects, made.tree, made.fallbacks) == (1, plain.tree, ())
@@ -186,7 +185,9 @@ def test_native_objects_and_bitcode_link_together(
 ) -> None:
     thin = Flags(compile=("-flto=thin",), link=("-flto=thin",))
     recipe = Recipe(name="thin", scope="hot", lto="thin", flags=("-DHOT",), precompiled_headers=False)
-    made = build_hot(bench_in(tmp_path, shell), KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), thin, jobs=1)
+    made = build_hot(
+        bench_in(tmp_path, shell), Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), thin), jobs=1
+    )
     assert says(shell, made.server) == "hot build 1\n" and made.objects == 2
     assert (tmp_path / "objects" / HOT).read_bytes()[:2] == b"BC"
 
@@ -203,14 +204,14 @@ def test_sources_are_parsed_once_for_the_instrumented_and_the_optimised_build(
     recipe = Recipe(name="hot", scope="hot", flags=("-DHOT",))
     counting, optimising = bench_in(tmp_path / "counting", shell), bench_in(tmp_path / "optimising", shell)
     counters = flags.instrument("clang", tmp_path / "counters")
-    instrumented = build_hot(counting, KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), counters, jobs=1)
+    instrumented = build_hot(counting, Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), counters), jobs=1)
     raw = tmp_path / "raw.profraw"
     shell.run(Command((str(instrumented.server),), env={"LLVM_PROFILE_FILE": str(raw)}))
     profile, _ = llvm.merge(shell, clang, [(raw, 1.0)], tmp_path, tmp_path / "log")
     # A function whose hash is not the profile's would be a warning, and here an error.
     strict = Flags(compile=(f"-fprofile-use={profile}", "-Wprofile-instr-out-of-date", "-Wbackend-plugin", "-Werror"))
     parsed = bitcode.folder_of(counting.folder)
-    made = build_hot(optimising, KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), strict, parsed=parsed, jobs=1)
+    made = build_hot(optimising, Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), strict, parsed), jobs=1)
     assert says(shell, made.server) == "hot build 1\n"
     assert "-c " + str(source.path) not in (optimising.folder / "build.ninja").read_text().replace("'", "")
     (step,) = (each for each in steps(shell, plain.tree, "server") if each.output == HOT)
@@ -234,7 +235,7 @@ def test_a_compilation_from_bitcode_leaves_out_what_belongs_to_its_source() -> N
 
 
 COMPOSED = {1: "31c247ebd06e64d6"}
-"""What ``relink.VERSION`` stands for."""
+"""What ``rules.VERSION`` stands for."""
 
 
 def test_other_commands_for_the_same_hot_set_are_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,9 +256,9 @@ def test_other_commands_for_the_same_hot_set_are_another_version(tmp_path: Path,
             sha256="0",
             objects=3,
         )
-        build_hot(bench, FakeKind(), fixed, recipe, tools, plain, hot_set("main.o", "a.o"), extra, parsed=parsed, jobs=1)
+        build_hot(bench, Hot(FakeKind(), fixed, recipe, tools, plain, hot_set("main.o", "a.o"), extra, parsed), jobs=1)
         composed += (bench.folder / "build.ninja").read_text()
-    assert content_hash(composed)[:16] == COMPOSED[relink.VERSION], "raise VERSION, and write the new hash beside it"
+    assert content_hash(composed)[:16] == COMPOSED[rules.VERSION], "raise VERSION, and write the new hash beside it"
 
 
 _COMMANDS = """\
@@ -279,7 +280,7 @@ def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
 ) -> None:
     many = tuple(f"-L/no/$such/folder {n}/{'x' * 100}" for n in range(1500))
     bench = bench_in(tmp_path / "whole $tree", shell)
-    made = build_hot(bench, KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(link=many), jobs=1)
+    made = build_hot(bench, Hot(KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(link=many)), jobs=1)
     assert says(shell, made.server).endswith("build 1\n")
 
 
@@ -294,7 +295,7 @@ def test_a_server_is_linked_again_in_another_layout(
             # Without what link-time optimisation is told, the layouts of a server would differ in their code.
             recipe, extra = Recipe(name="lto", flags=("-O3",)), flags.thin_lto("clang", jobs=1) + Flags(link=("-Wl,--lto-O0",))
         bench = bench_in(tmp_path / "hot", shell)
-        made = build_hot(bench, KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra, jobs=1)
+        made = build_hot(bench, Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra), jobs=1)
     same, other, again = (
         link_again(bench_in(tmp_path / name, shell), KIND, made, flags)
         for name, flags in (("same", ()), ("other", (PADDING,)), ("again", (PADDING,)))
@@ -312,10 +313,10 @@ def test_flags_that_change_nothing_make_the_same_server(
     tmp_path: Path, plain: Build, shell: SystemShell, clang: Toolchain, source: Source, changes: Any, alike: bool, compiled: int
 ) -> None:
     recipe, extra = Recipe(flags=("-DHOT",)), flags.thin_lto("clang", jobs=1)
-    given = (clang, plain, hot_set(HOT, _main(plain)), extra)
-    made = build_hot(bench_in(tmp_path / "made", shell), KIND, source, recipe, *given)
+    hot = Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra)
+    made = build_hot(bench_in(tmp_path / "made", shell), hot)
     other = bench_in(tmp_path / "other", shell)
-    assert builds_alike(other, KIND, source, recipe.model_copy(update=changes), *given, made, jobs=1) is alike
+    assert builds_alike(other, hot._replace(recipe=recipe.model_copy(update=changes)), made, jobs=1) is alike
     assert len(list((other.folder / "objects").rglob("*.o"))) == compiled, "it ends with the first that differs"
     steps = [(done, of) for done, of, _detail in _progress(other).updates if of > 1]
     assert steps[: 2 * compiled] == [(1 + number, 5) for number in range(2 * compiled)]
@@ -329,7 +330,7 @@ def test_a_hot_set_of_another_build_is_refused(
     tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
 ) -> None:
     with pytest.raises(UpshiftError, match=r"1 objects of the hot set are not in the plain build, gone\.cc\.o first"):
-        build_hot(bench_in(tmp_path, shell), KIND, source, PLAIN, clang, plain, hot_set(HOT, "gone.cc.o"), Flags(), jobs=1)
+        build_hot(bench_in(tmp_path, shell), Hot(KIND, source, PLAIN, clang, plain, hot_set(HOT, "gone.cc.o"), Flags()), jobs=1)
 
 
 def test_a_compiler_that_refuses_its_flags_says_why(
@@ -337,7 +338,7 @@ def test_a_compiler_that_refuses_its_flags_says_why(
 ) -> None:
     recipe = Recipe(name="bad", scope="hot", flags=("-fno-such-flag",))
     with pytest.raises(CommandFailed, match="no-such-flag") as caught:
-        build_hot(bench_in(tmp_path, shell), KIND, source, recipe, clang, plain, hot_set(HOT), Flags(), jobs=1)
+        build_hot(bench_in(tmp_path, shell), Hot(KIND, source, recipe, clang, plain, hot_set(HOT), Flags()), jobs=1)
     assert str(tmp_path / "log") in caught.value.hint
 
 
@@ -419,81 +420,3 @@ def test_a_link_that_is_repeated_leaves_no_file_of_dependencies_in_the_tree(give
     link = Step(("c++", "-fuse-ld=lld", *given, "-Xlinker", "--gc-sections", "a.o", "-o", "server"), "server", "")
     argv = link_command(link, {}, Path("/out/server"), ())
     assert argv == ("c++", "-fuse-ld=lld", "-Xlinker", "--gc-sections", "a.o", "-o", "/out/server")
-
-
-def launch(shell: SystemShell, folder: Path, header: Path, *compile_: str, gcc: bool = False) -> tuple[int, str]:
-    """Compile through the launcher as ninja does."""
-    plan = folder / "pch.json"
-    headers = [[str(folder / "src"), [str(header)]]]
-    log = str(folder / "fallbacks.log")
-    write_json(plan, {"folder": str(folder / "pch"), "log": log, "headers": headers, "gcc": gcc})
-    argv = (sys.executable, "-I", "-S", pch_launcher.__file__, str(plan), *compile_)
-    done = shell.run(Command(argv, cwd=folder), check=False)
-    return done.returncode, done.stdout
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "common.h").write_text("#pragma once\ninline int common() { return 3; }\n")
-    (tmp_path / "src" / "a.cc").write_text('#include "common.h"\nint a() { return common(); }\n')
-    return tmp_path
-
-
-def test_the_launcher_makes_one_header_for_each_set_of_flags(project: Path, shell: SystemShell, clang: Toolchain) -> None:
-    header = project / "src" / "common.h"
-    (project / "src" / "b.cc").write_text("int b() { return common(); }\n")  # compiles with the header brought in alone
-    for name, flag in (("a", "-O1"), ("b", "-O1"), ("a", "-O2")):
-        source = str(project / "src" / f"{name}.cc")
-        assert launch(shell, project, header, str(clang.cxx), flag, "-MD", "-MF", "d", "-o", f"{name}.o", "-c", source) == (
-            0,
-            "",
-        )
-    assert len(list((project / "pch").glob("*.pch"))) == 2
-    assert read_fallbacks(project) == ()
-
-
-def test_gcc_is_given_headers_in_its_own_way(project: Path, shell: SystemShell) -> None:
-    header = project / "src" / "common.h"
-    (project / "src" / "b.cc").write_text("int b() { return common(); }\n")  # compiles with the header brought in alone
-    gcc = str(find("gcc", version=None, shell=shell).cxx)
-    for name, options in (("a", ("-O1",)), ("b", ("-O1",)), ("b", ("-O2", "-flto", "-fno-fat-lto-objects"))):
-        compile_ = (gcc, *options, "-Winvalid-pch", "-Werror", "-o", f"{name}.o", "-c", str(project / "src" / f"{name}.cc"))
-        assert launch(shell, project, header, *compile_, gcc=True) == (0, "")
-    assert len(list((project / "pch").glob("*.h.gch"))) == 2
-    assert read_fallbacks(project) == ()
-
-
-def test_the_launcher_lets_errors_through(project: Path, shell: SystemShell, clang: Toolchain) -> None:
-    (project / "src" / "a.cc").write_text("int a() { return nothing; }\n")
-    code, output = launch(
-        shell, project, project / "src" / "common.h", str(clang.cxx), "-o", "a.o", "-c", str(project / "src" / "a.cc")
-    )
-    assert code != 0 and output.count("undeclared identifier 'nothing'") == 1
-
-
-def test_a_header_that_does_not_compile_is_done_without(project: Path, shell: SystemShell, clang: Toolchain) -> None:
-    broken = project / "broken.h"
-    broken.write_text("#error not alone\n")
-    compile_ = (str(clang.cxx), "-o", "a.o", "-c", str(project / "src" / "a.cc"))
-    for _ in range(2):
-        assert launch(shell, project, broken, *compile_) == (0, "")
-    (failed,) = (project / "pch").glob("*.failed")
-    assert b"not alone" in failed.read_bytes()
-    assert list((project / "pch").glob("*.pch*")) == []
-
-
-def test_other_files_and_links_pass_through(project: Path, shell: SystemShell, clang: Toolchain) -> None:
-    (project / "main.cc").write_text("int main() {}\n")  # outside the folders with headers
-    (project / "src" / "c.c").write_text("int c(void) { return 1; }\n")
-    header = project / "src" / "common.h"
-    assert launch(shell, project, header, str(clang.cxx), "-o", "main.o", "-c", str(project / "main.cc")) == (0, "")
-    assert launch(shell, project, header, str(clang.cc), "-o", "c.o", "-c", str(project / "src" / "c.c")) == (0, "")
-    assert launch(shell, project, header, str(clang.cxx), "-o", "main", "main.o", "c.o") == (0, "")
-    assert not (project / "pch").exists() and (project / "main").is_file()
-
-
-def test_a_plan_that_is_gone_is_an_error(project: Path, shell: SystemShell, clang: Toolchain) -> None:
-    argv = (sys.executable, "-I", "-S", pch_launcher.__file__, "/gone.json", str(clang.cxx), "-c", str(project / "src/a.cc"))
-    with pytest.raises(CommandFailed, match=r"gone\.json"):
-        shell.run(Command(argv))

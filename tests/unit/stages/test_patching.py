@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import FakeKind, FakeProgress, FakeShell, Output, toolchain
 
-from upshift.build import relink
+from upshift.build import rules
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.build.relink import link_of
@@ -28,7 +28,7 @@ from upshift.values import content_hash
 from upshift.workbench import Workbench
 
 COMPOSED = {1: "ad8635c8e6bc3288"}
-"""What ``relink.VERSION`` stands for."""
+"""What ``rules.VERSION`` stands for."""
 COMMANDS = """\
 /usr/bin/launcher /tools/clang++ -I/stock/sql -O2 -MD -MT a.o -MF a.o.d -o a.o -c /stock/a.cc
 /tools/clang++ -O2 -MD -MT main.o -MF main.o.d -o main.o -c /stock/main.cc
@@ -107,8 +107,8 @@ def test_what_is_touched_is_compiled_from_the_patched_source(runs: Runs) -> None
     assert "-Ipatched/sql -O2 -MD -MT stage/objects/a.o" in composed and "-c patched/a.cc" in composed
     assert "main.cc" not in composed and "/stock" not in composed and "launcher" not in composed
     assert "-o stage/server stage/objects/a.o main.o core.a -lz" in composed
-    assert runs.versions == {relink.VERSION}
-    assert content_hash(composed)[:16] == COMPOSED[relink.VERSION], "raise VERSION, and write the new hash beside it"
+    assert runs.versions == {rules.VERSION}
+    assert content_hash(composed)[:16] == COMPOSED[rules.VERSION], "raise VERSION, and write the new hash beside it"
 
 
 @dataclass
