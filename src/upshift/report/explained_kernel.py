@@ -18,6 +18,9 @@ GROUPS: Mapping[Group, str] = {
 _CALLS: Mapping[str, str] = {"less": "fewer calls", "more": "more calls"}
 _COST: Mapping[str, str] = {"less": "cheaper calls", "more": "costlier calls"}
 
+_WORTH_A_REASON = 0.25
+"""Of what the kernel takes less, the share of waking from which on a reason is given for it."""
+
 
 def us_a_call(each: SystemCall) -> tuple[str, str]:
     """Before and after; empty where a server made none while calls were counted: what is that rare has no cost of its own."""
@@ -107,7 +110,8 @@ def _wakes(kernel: KernelTime) -> str:
     if interrupts is None:
         return said
     said += f" A query sends {two_of(interrupts)} interrupts to the CPUs of the load, {ratio_of(interrupts)}."
-    if waking.verdict == interrupts.verdict == "less":
+    saved = waking.before - waking.after
+    if waking.verdict == interrupts.verdict == "less" and saved >= _WORTH_A_REASON * (saved + before - after):
         said += (
             " It takes an interrupt to wake a thread on a CPU that has halted, and in a virtual machine the host's help. The "
             "faster server leaves the CPUs of its load less often idle."
