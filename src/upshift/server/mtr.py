@@ -11,6 +11,7 @@ from pathlib import Path
 
 from upshift.errors import CommandFailed, NotTested
 from upshift.server.kind import TestOutcome
+from upshift.server.mtr_shadow import SERVER, make_shadow
 from upshift.shell import Command
 from upshift.values import content_hash
 from upshift.workbench import Workbench
@@ -96,7 +97,6 @@ _ENDED = "Completed: "
 _STARTING = re.compile(r"\[Server\] (\S+) \(mysqld \S+\) starting as process")
 _CURRENT = re.compile(r"CURRENT_TEST: (\S+)")
 _CRASH = re.compile(r"got signal \d+|Sanitizer:|: runtime error: ")
-_SERVER = Path("runtime_output_directory") / "mysqld"
 SUITES = {
     "short": SHORT,
     "main": ("--suite=main",),
@@ -170,7 +170,9 @@ def run_tests(
                 results[found[1]] = found[2]
             bench.progress.update(len(results), max(len(tests), len(results)), found[1])
 
-    shadow = _shadow(bench.folder.resolve() / "mtr", tree.resolve(), server)
+    shadow = bench.folder.resolve() / "mtr"
+    _remove(shadow)
+    make_shadow(shadow, tree.resolve(), server, source)
     command = _command(source, shadow, (*options, *tests), jobs, environment, memory_folder(shadow, jobs))
     try:
         bench.shell.run(
@@ -188,7 +190,7 @@ def run_tests(
     if not ended:
         why = failure.message if failure else "it did not say that it completed"
         raise NotTested(f"MySQL's test suite did not run to its end: {why}", f"see {bench.log}") from failure
-    outcome = _outcome(results, tests, tested, shadow / _SERVER, bench.log)
+    outcome = _outcome(results, tests, tested, shadow / SERVER, bench.log)
     again = tuple(name for name in outcome.passing if name in repeated)
     return outcome.model_copy(update={"repeated": again, "crashed": tuple(sorted(crashed))})
 
@@ -258,31 +260,3 @@ def _memory(shadow: Path) -> Path:
 def _remove(shadow: Path) -> None:
     for folder in (_memory(shadow), (shadow / "mysql-test" / "var").resolve(), shadow):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _shadow(shadow: Path, tree: Path, server: Path) -> Path:
-    """A folder that looks like the build folder, with links to all that is in it but mysqld, which is ``server``.
-
-    MTR finds every program below MTR_BINDIR; it has no option to name the server.
-    """
-    _remove(shadow)
-    programs = shadow / "runtime_output_directory"
-    programs.mkdir(parents=True)
-    for entry in tree.iterdir():
-        if entry.name not in ("runtime_output_directory", "mysql-test"):
-            (shadow / entry.name).symlink_to(entry)
-    # MTR puts var, a link into memory, into this folder.
-    (shadow / "mysql-test").mkdir()
-    for entry in (tree / "mysql-test").iterdir():
-        if entry.name != "var":
-            (shadow / "mysql-test" / entry.name).symlink_to(entry)
-    for program in (tree / "runtime_output_directory").iterdir():
-        if program.name != "mysqld":
-            (programs / program.name).symlink_to(program)
-    # A hard copy: what runs is what /proc and MTR's log then name.
-    os.link(server, programs / "mysqld") if _same_disk(server, programs) else shutil.copy2(server, programs / "mysqld")
-    return shadow
-
-
-def _same_disk(one: Path, other: Path) -> bool:
-    return one.stat().st_dev == other.stat().st_dev

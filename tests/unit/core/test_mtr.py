@@ -41,6 +41,7 @@ class House:
         self.progress = FakeProgress()
         self.shell = FakeShell()
         self.seen: dict[str, str] = {}
+        self.plugins: dict[str, str] = {}
         self.memory = root / "memory"
 
     def run(
@@ -50,6 +51,7 @@ class House:
             shadow = Path(command.env["MTR_BINDIR"])
             for program in (shadow / "runtime_output_directory").iterdir():
                 self.seen[program.name] = program.read_text()
+            self.plugins = {file.name: file.read_text() for file in (shadow / "plugin_output_directory").iterdir()}
             self.seen["share"] = str((shadow / "share").resolve())
             (self.memory / "1" / "log").mkdir(parents=True)
             (shadow / "mysql-test" / "var").symlink_to(self.memory)
@@ -81,6 +83,29 @@ def test_mtr_finds_the_server_under_test_and_all_else_of_the_build(house: House)
     assert house.seen["mysqld"] == "optimised mysqld"
     assert house.seen["mysqltest"] == "plain mysqltest"
     assert house.seen["share"] == str(house.tree / "share")
+
+
+PLUGINS = """\
+# name     folder    requires config    variable
+component_keyring_file          plugin_output_directory  yes  KEYRING_FILE_COMPONENT component_keyring_file
+component_gone                  plugin_output_directory  yes  GONE_COMPONENT component_gone
+#component_off                  plugin_output_directory  yes  OFF_COMPONENT component_off
+component_validate_password     plugin_output_directory  no   VALIDATE validate_password
+"""
+
+
+def test_a_test_can_set_up_a_keyring_and_nothing_of_it_is_written_into_the_build(house: House) -> None:
+    (house.source / "mysql-test" / "include").mkdir()
+    (house.source / "mysql-test" / "include" / "plugin.defs").write_text(PLUGINS)
+    (plugins := house.tree / "plugin_output_directory").mkdir()
+    for name in ("component_keyring_file", "component_validate_password", "component_off"):
+        (plugins / f"{name}.so").write_text(name)
+    house.run(HEADER + PASSING + ENDED)
+    assert house.seen["mysqld.my"] == '{ "read_local_manifest": true }'
+    names = {name for name in house.plugins if name.endswith(".cnf")}
+    assert names == {"component_keyring_file.cnf"} and house.plugins[names.pop()] == '{ "read_local_config": true }'
+    assert house.plugins["component_validate_password.so"] == "component_validate_password"
+    assert not list(house.tree.rglob("*.cnf")) and not list(house.tree.rglob("*.my"))
 
 
 def test_the_command_runs_the_suite_on_all_jobs_with_the_given_environment(house: House) -> None:
