@@ -8,7 +8,7 @@ from typing import Any
 import table_rows as table
 
 from upshift.card import rows as card_rows
-from upshift.explain.model import Explanation
+from upshift.explain.model import Explanation, Figure
 from upshift.report import explained as told
 from upshift.report import explained_kernel as in_kernel
 from upshift.report import words
@@ -77,16 +77,19 @@ def waking(result: dict[str, Any]) -> Iterator[str]:
         if each.metric in ("cpu", "system"):
             figures = (told.figure(each, each.before), told.figure(each, each.after))
             yield table.row(told.METRICS[each.metric], *figures, told.ratio(each), told.interval(each))
+    waking, interrupts = load.kernel.waking, load.kernel.interrupts
+    assert waking is not None and interrupts is not None
     before, after = in_kernel.besides_waking(load.kernel)
     confidence = f"(at {words.percent(load.kernel.confidence)})"
-    for name, unit, found in (
-        ("of it, waking other threads", " µs", load.kernel.waking),
-        ("interrupts to the CPUs of the load", "", load.kernel.interrupts),
-    ):
-        assert found is not None
-        limits = f"{found.ci_low:.2f} to {found.ci_high:.2f} {confidence}"
-        yield table.row(name, f"{found.before:.2f}{unit}", f"{found.after:.2f}{unit}", f"{found.ratio:.2f}", limits)
+
+    def limits(found: Figure) -> tuple[str, str]:
+        return f"{found.ratio:.2f}", f"{found.ci_low:.2f} to {found.ci_high:.2f} {confidence}"
+
+    yield table.row("of it, waking other threads", f"{waking.before:.2f} µs", f"{waking.after:.2f} µs", *limits(waking))
     yield table.row("of it, the rest", f"{before:.2f} µs", f"{after:.2f} µs", f"{after / before:.2f}", "")
+    yield table.row(
+        "interrupts to the CPUs of the load", f"{interrupts.before:.2f}", f"{interrupts.after:.2f}", *limits(interrupts)
+    )
 
 
 def families(result: dict[str, Any]) -> Iterator[str]:

@@ -27,8 +27,8 @@ _STEPS = 2
 """For each object of the hot set: its source is parsed, and its bitcode compiled."""
 
 
-class Hot(NamedTuple):
-    """Which objects are compiled again, and how."""
+class HotPart(NamedTuple):
+    """The part of a server that is compiled again, and how."""
 
     kind: SourceKind
     source: Source
@@ -50,7 +50,7 @@ class _Rules(NamedTuple):
     server: Path
 
 
-def build_hot(bench: Workbench, hot: Hot, *, jobs: int | None = None) -> Build:
+def build_hot(bench: Workbench, hot: HotPart, *, jobs: int | None = None) -> Build:
     """Compile the objects of the hot set again, clang from bitcode, and link the server with them.
 
     The new objects stand first on the link line, so that the archives' members for the same symbols are not pulled in.
@@ -72,7 +72,7 @@ def build_hot(bench: Workbench, hot: Hot, *, jobs: int | None = None) -> Build:
     )
 
 
-def builds_alike(bench: Workbench, hot: Hot, like: Build, *, jobs: int | None = None) -> bool:
+def builds_alike(bench: Workbench, hot: HotPart, like: Build, *, jobs: int | None = None) -> bool:
     """Whether ``build_hot`` would make the executable that it has made before, ``like``, byte by byte. It compiles object after
     object, and ends with those among which one differs. The link comes last: flags may act there alone.
     """
@@ -95,7 +95,7 @@ def builds_alike(bench: Workbench, hot: Hot, like: Build, *, jobs: int | None = 
     return same
 
 
-def _write(bench: Workbench, hot: Hot) -> _Rules:
+def _write(bench: Workbench, hot: HotPart) -> _Rules:
     """Write what ninja does, and make the folders that it needs."""
     plain, recipe = hot.plain, hot.recipe
     known = steps_of(bench.shell, hot.kind, plain)

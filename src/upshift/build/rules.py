@@ -13,7 +13,7 @@ from upshift.toolchain.model import Toolchain
 from upshift.workbench import Workbench
 
 VERSION = 1
-"""Of the commands that this package composes: a kept server knows of no others, so that it is raised when they change."""
+"""Of the commands that `hot.py` and `relink.py` compose: a kept server knows of no others, so it is raised when they change."""
 
 
 def objects_folder(bench: Workbench) -> Path:

@@ -113,8 +113,8 @@ def _wakes(kernel: KernelTime) -> str:
     saved = waking.before - waking.after
     if waking.verdict == interrupts.verdict == "less" and saved >= _WORTH_A_REASON * (saved + before - after):
         said += (
-            " It takes an interrupt to wake a thread on a CPU that has halted, and in a virtual machine the host's help. The "
-            "faster server leaves the CPUs of its load less often idle."
+            " It takes an interrupt to wake a thread on a CPU that has halted, and in a virtual machine the host's help. Most "
+            "likely, the faster server leaves the CPUs of its load less often idle."
         )
     return said
 

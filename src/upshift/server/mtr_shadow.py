@@ -16,9 +16,9 @@ def make_shadow(shadow: Path, tree: Path, server: Path, source: Path) -> None:
     """Make ``shadow``, a folder that looks like the build folder ``tree``, with links to all that is in it but mysqld, which is
     ``server``. MTR finds every program below MTR_BINDIR; it has no option to name the server.
 
-    Beside mysqld and the components that need it are files that let a test's own ones count. MTR writes these itself, but not
-    Debian's: its patch disable_root_files takes that out, and tests of encryption then find no keyring. Here neither writes
-    into the build folder.
+    It has the files that make a server read the manifest and the configuration of a keyring that a test writes. MTR makes them
+    itself, but Debian's does not (its patch disable_root_files): tests of encryption then find no keyring. Upstream's would
+    write them through links into the build folder.
     """
     programs, plugins, tests = (shadow / name for name in (SERVER.parent, _PLUGINS, "mysql-test"))
     for folder in (programs, plugins, tests):

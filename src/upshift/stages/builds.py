@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from upshift.build import bitcode
-from upshift.build.hot import Hot, build_hot, builds_alike
+from upshift.build.hot import HotPart, build_hot, builds_alike
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.build.rules import VERSION, objects_folder
@@ -86,7 +86,7 @@ def build_instrumented(
             # Link-time optimisation too, so that the inlining is that of the optimised build.
             extra = flags.instrument_again(recipe.toolchain, first.path, counters) + lto_flags(lab, recipe)
         with unchanged(lab, bench, source):
-            made = build_hot(bench, Hot(lab.kind, source, shared, toolchain, plain, hot_set, extra), jobs=lab.jobs)
+            made = build_hot(bench, HotPart(lab.kind, source, shared, toolchain, plain, hot_set, extra), jobs=lab.jobs)
         parsed = bitcode.folder_of(bench.folder)
         return Instrumented(
             build=made, counters=counters, objects=objects_folder(bench), parsed=parsed if parsed.is_dir() else None
@@ -137,7 +137,7 @@ def build_optimised(
                 profile = gcc.place(profile, objects_folder(bench), bench.folder / "counters")
             extra = flags.use(recipe.toolchain, profile) + extra
         with unchanged(lab, bench, source):
-            return build_hot(bench, Hot(lab.kind, source, shared, toolchain, plain, hot_set, extra, parsed), jobs=lab.jobs)
+            return build_hot(bench, HotPart(lab.kind, source, shared, toolchain, plain, hot_set, extra, parsed), jobs=lab.jobs)
 
     inputs = {
         "recipe": shared,
@@ -164,7 +164,7 @@ def makes_alike(lab: Lab, trained: Trained, made: Build, recipe: Recipe) -> bool
         extra = flags.use(recipe.toolchain, trained.gated.profile.path) + lto_flags(lab, recipe)
         source, plain, hot_set = trained.source, trained.plain, trained.hot_set
         with unchanged(lab, bench, source):
-            hot = Hot(lab.kind, source, shared, made.toolchain, plain, hot_set, extra)
+            hot = HotPart(lab.kind, source, shared, made.toolchain, plain, hot_set, extra)
             alike = builds_alike(bench, hot, made, jobs=lab.jobs)
         empty(bench.folder)
         return Alike(alike=alike)

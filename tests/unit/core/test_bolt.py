@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from fakes import FakeShell, toolchain
+from real_clang import clang_here
 
 from upshift.build import bolt
-from upshift.errors import MissingTool, NotEnoughRoom
+from upshift.errors import NotEnoughRoom
 from upshift.shell import Command, SystemShell
-from upshift.toolchain.find import find
 from upshift.toolchain.model import Toolchain
 
 HELPER = "static __attribute__((noinline)) int helper(int x) { int s = 0; for (int i = 0; i < x; i++) s += i ^ x; return s; }\n"
@@ -24,10 +24,7 @@ int main(int c, char **) { sink = hot(c * 100) + cold(c * 9) + other(c); }
 
 @pytest.fixture(scope="module")
 def clang() -> Toolchain:
-    try:
-        found = find("clang", shell=SystemShell())
-    except MissingTool as missing:
-        pytest.skip(missing.message)
+    found = clang_here()
     if found.bolt is None:
         pytest.skip("there is no BOLT")
     return found

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from fakes import DiskUsage, FakeKind, FakeProgress, FakeShell, Output, toolchain
+from real_clang import clang_here
 
 from upshift.build import bitcode, rules
-from upshift.build.hot import Hot, build_hot, builds_alike
+from upshift.build.hot import HotPart, build_hot, builds_alike
 from upshift.build.model import Build
 from upshift.build.ninja import Step, steps
 from upshift.build.recipe import Recipe
@@ -20,7 +21,7 @@ from upshift.build.relink import build_touched, link_again
 from upshift.build.steps import archive_members, link_command
 from upshift.build.touched import Touched
 from upshift.build.whole import build_whole
-from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, UpshiftError
+from upshift.errors import CommandFailed, NotEnoughRoom, UpshiftError
 from upshift.paths import CHECKOUT
 from upshift.profile import llvm
 from upshift.profile.hotness import map_plain_server
@@ -29,7 +30,6 @@ from upshift.server.mysql import MySQL
 from upshift.shell import Command, SystemShell
 from upshift.source.model import Source
 from upshift.toolchain import flags
-from upshift.toolchain.find import find
 from upshift.toolchain.flags import Flags
 from upshift.toolchain.model import Toolchain
 from upshift.values import content_hash
@@ -68,11 +68,7 @@ def clang() -> Toolchain:
     for program in ("cmake", "ninja"):
         if shutil.which(program) is None:
             pytest.skip(f"there is no {program}")
-    try:
-        found = find("clang", shell=SystemShell())
-    except MissingTool as missing:
-        pytest.skip(missing.message)
-    return found
+    return clang_here()
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +166,7 @@ def test_the_hot_object_alone_is_compiled_again_and_linked_first(
 ) -> None:
     bench = bench_in(tmp_path / "hot build", shell)
     recipe = Recipe(name="hot", scope="hot", flags=("-DHOT",))
-    made = build_hot(bench, Hot(KIND, source, recipe, clang, plain, hot_set(HOT), Flags()), jobs=1)
+    made = build_hot(bench, HotPart(KIND, source, recipe, clang, plain, hot_set(HOT), Flags()), jobs=1)
     assert says(shell, made.server) == "hot build 1\n"
     assert says(shell, plain.server) == "plain build 1\n"
     assert (made.objects, made.tree, made.fallbacks) == (1, plain.tree, ())
@@ -186,7 +182,7 @@ def test_native_objects_and_bitcode_link_together(
     thin = Flags(compile=("-flto=thin",), link=("-flto=thin",))
     recipe = Recipe(name="thin", scope="hot", lto="thin", flags=("-DHOT",), precompiled_headers=False)
     made = build_hot(
-        bench_in(tmp_path, shell), Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), thin), jobs=1
+        bench_in(tmp_path, shell), HotPart(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), thin), jobs=1
     )
     assert says(shell, made.server) == "hot build 1\n" and made.objects == 2
     assert (tmp_path / "objects" / HOT).read_bytes()[:2] == b"BC"
@@ -204,14 +200,18 @@ def test_sources_are_parsed_once_for_the_instrumented_and_the_optimised_build(
     recipe = Recipe(name="hot", scope="hot", flags=("-DHOT",))
     counting, optimising = bench_in(tmp_path / "counting", shell), bench_in(tmp_path / "optimising", shell)
     counters = flags.instrument("clang", tmp_path / "counters")
-    instrumented = build_hot(counting, Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), counters), jobs=1)
+    instrumented = build_hot(
+        counting, HotPart(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), counters), jobs=1
+    )
     raw = tmp_path / "raw.profraw"
     shell.run(Command((str(instrumented.server),), env={"LLVM_PROFILE_FILE": str(raw)}))
     profile, _ = llvm.merge(shell, clang, [(raw, 1.0)], tmp_path, tmp_path / "log")
     # A function whose hash is not the profile's would be a warning, and here an error.
     strict = Flags(compile=(f"-fprofile-use={profile}", "-Wprofile-instr-out-of-date", "-Wbackend-plugin", "-Werror"))
     parsed = bitcode.folder_of(counting.folder)
-    made = build_hot(optimising, Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), strict, parsed), jobs=1)
+    made = build_hot(
+        optimising, HotPart(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), strict, parsed), jobs=1
+    )
     assert says(shell, made.server) == "hot build 1\n"
     assert "-c " + str(source.path) not in (optimising.folder / "build.ninja").read_text().replace("'", "")
     (step,) = (each for each in steps(shell, plain.tree, "server") if each.output == HOT)
@@ -256,7 +256,7 @@ def test_other_commands_for_the_same_hot_set_are_another_version(tmp_path: Path,
             sha256="0",
             objects=3,
         )
-        build_hot(bench, Hot(FakeKind(), fixed, recipe, tools, plain, hot_set("main.o", "a.o"), extra, parsed), jobs=1)
+        build_hot(bench, HotPart(FakeKind(), fixed, recipe, tools, plain, hot_set("main.o", "a.o"), extra, parsed), jobs=1)
         composed += (bench.folder / "build.ninja").read_text()
     assert content_hash(composed)[:16] == COMPOSED[rules.VERSION], "raise VERSION, and write the new hash beside it"
 
@@ -280,7 +280,7 @@ def test_a_link_command_may_be_longer_than_an_argument_of_a_shell(
 ) -> None:
     many = tuple(f"-L/no/$such/folder {n}/{'x' * 100}" for n in range(1500))
     bench = bench_in(tmp_path / "whole $tree", shell)
-    made = build_hot(bench, Hot(KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(link=many)), jobs=1)
+    made = build_hot(bench, HotPart(KIND, source, PLAIN, clang, plain, hot_set(HOT), Flags(link=many)), jobs=1)
     assert says(shell, made.server).endswith("build 1\n")
 
 
@@ -295,7 +295,7 @@ def test_a_server_is_linked_again_in_another_layout(
             # Without what link-time optimisation is told, the layouts of a server would differ in their code.
             recipe, extra = Recipe(name="lto", flags=("-O3",)), flags.thin_lto("clang", jobs=1) + Flags(link=("-Wl,--lto-O0",))
         bench = bench_in(tmp_path / "hot", shell)
-        made = build_hot(bench, Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra), jobs=1)
+        made = build_hot(bench, HotPart(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra), jobs=1)
     same, other, again = (
         link_again(bench_in(tmp_path / name, shell), KIND, made, flags)
         for name, flags in (("same", ()), ("other", (PADDING,)), ("again", (PADDING,)))
@@ -313,7 +313,7 @@ def test_flags_that_change_nothing_make_the_same_server(
     tmp_path: Path, plain: Build, shell: SystemShell, clang: Toolchain, source: Source, changes: Any, alike: bool, compiled: int
 ) -> None:
     recipe, extra = Recipe(flags=("-DHOT",)), flags.thin_lto("clang", jobs=1)
-    hot = Hot(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra)
+    hot = HotPart(KIND, source, recipe, clang, plain, hot_set(HOT, _main(plain)), extra)
     made = build_hot(bench_in(tmp_path / "made", shell), hot)
     other = bench_in(tmp_path / "other", shell)
     assert builds_alike(other, hot._replace(recipe=recipe.model_copy(update=changes)), made, jobs=1) is alike
@@ -330,7 +330,9 @@ def test_a_hot_set_of_another_build_is_refused(
     tmp_path: Path, plain: Build, shell: SystemShell, source: Source, clang: Toolchain
 ) -> None:
     with pytest.raises(UpshiftError, match=r"1 objects of the hot set are not in the plain build, gone\.cc\.o first"):
-        build_hot(bench_in(tmp_path, shell), Hot(KIND, source, PLAIN, clang, plain, hot_set(HOT, "gone.cc.o"), Flags()), jobs=1)
+        build_hot(
+            bench_in(tmp_path, shell), HotPart(KIND, source, PLAIN, clang, plain, hot_set(HOT, "gone.cc.o"), Flags()), jobs=1
+        )
 
 
 def test_a_compiler_that_refuses_its_flags_says_why(
@@ -338,7 +340,7 @@ def test_a_compiler_that_refuses_its_flags_says_why(
 ) -> None:
     recipe = Recipe(name="bad", scope="hot", flags=("-fno-such-flag",))
     with pytest.raises(CommandFailed, match="no-such-flag") as caught:
-        build_hot(bench_in(tmp_path, shell), Hot(KIND, source, recipe, clang, plain, hot_set(HOT), Flags()), jobs=1)
+        build_hot(bench_in(tmp_path, shell), HotPart(KIND, source, recipe, clang, plain, hot_set(HOT), Flags()), jobs=1)
     assert str(tmp_path / "log") in caught.value.hint
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_clang import clang_here
 
 from upshift.build import pch_launcher
 from upshift.build.whole import read_fallbacks
-from upshift.errors import CommandFailed, MissingTool
+from upshift.errors import CommandFailed
 from upshift.run.directory import write_json
 from upshift.shell import Command, SystemShell
 from upshift.toolchain.find import find
@@ -19,11 +20,7 @@ from upshift.toolchain.model import Toolchain
 
 @pytest.fixture(scope="module")
 def clang() -> Toolchain:
-    try:
-        found = find("clang", shell=SystemShell())
-    except MissingTool as missing:
-        pytest.skip(missing.message)
-    return found
+    return clang_here()
 
 
 @pytest.fixture(scope="module")

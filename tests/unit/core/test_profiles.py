@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from fakes import FakeShell, Output, counter_file, toolchain
+from real_clang import clang_here
 
-from upshift.errors import MissingTool, ProfileRefused
+from upshift.errors import ProfileRefused
 from upshift.profile import gcc, llvm
 from upshift.profile.gate import examine
 from upshift.profile.model import HotFunction, HotSet, Profile, Provenance
@@ -167,11 +168,7 @@ def test_a_training_that_left_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def clang() -> Toolchain:
-    try:
-        found = find("clang", shell=SystemShell())
-    except MissingTool as missing:
-        pytest.skip(missing.message)
-    return found
+    return clang_here()
 
 
 CODE = """
