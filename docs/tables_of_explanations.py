@@ -8,7 +8,7 @@ from typing import Any
 import table_rows as table
 
 from upshift.card import rows as card_rows
-from upshift.explain.model import Explanation, Figure
+from upshift.explain.model import Explanation
 from upshift.report import explained as told
 from upshift.report import explained_kernel as in_kernel
 from upshift.report import words
@@ -72,24 +72,15 @@ def waking(result: dict[str, Any]) -> Iterator[str]:
     idle = f"idle CPUs poll {poll_us:g} µs before they halt" if poll_us else "idle CPUs halt at once"
     yield f"{table.machine(result)}; {load.workload}, {load.connections} connections, {idle}:"
     yield ""
-    yield from table.head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
+    confidence = words.percent(load.kernel.confidence)
+    intervals = f"after / before (first two rows: 95 %, others: {confidence})"
+    yield from table.head("a query", load.before.server, load.after.server, intervals)
     for each in load.changes:
         if each.metric in ("cpu", "system"):
             figures = (told.figure(each, each.before), told.figure(each, each.after))
-            yield table.row(told.METRICS[each.metric], *figures, told.ratio(each), told.interval(each))
-    waking, interrupts = load.kernel.waking, load.kernel.interrupts
-    assert waking is not None and interrupts is not None
-    before, after = in_kernel.besides_waking(load.kernel)
-    confidence = f"(at {words.percent(load.kernel.confidence)})"
-
-    def limits(found: Figure) -> tuple[str, str]:
-        return f"{found.ratio:.2f}", f"{found.ci_low:.2f} to {found.ci_high:.2f} {confidence}"
-
-    yield table.row("of it, waking other threads", f"{waking.before:.2f} µs", f"{waking.after:.2f} µs", *limits(waking))
-    yield table.row("of it, the rest", f"{before:.2f} µs", f"{after:.2f} µs", f"{after / before:.2f}", "")
-    yield table.row(
-        "interrupts to the CPUs of the load", f"{interrupts.before:.2f}", f"{interrupts.after:.2f}", *limits(interrupts)
-    )
+            yield table.row(told.METRICS[each.metric], *figures, f"{told.ratio(each)} ({told.interval(each)})")
+    for row in in_kernel.waking_rows(load.kernel):
+        yield table.row(*row)
 
 
 def families(result: dict[str, Any]) -> Iterator[str]:

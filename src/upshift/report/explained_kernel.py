@@ -93,30 +93,45 @@ def about_kernel(load: Explained, card: Card | None = None) -> str:
     return said + wakes
 
 
-def besides_waking(kernel: KernelTime) -> tuple[float, float]:
-    """CPU microseconds a query in the kernel of both servers, without those in which a thread wakes another."""
-    before, after = (sum(side) for side in zip(*((each.us.before, each.us.after) for each in kernel.groups), strict=True))
-    return (before - kernel.waking.before, after - kernel.waking.after) if kernel.waking else (before, after)
+def waking_rows(kernel: KernelTime) -> list[tuple[str, str, str, str]]:
+    """How the kernel's time divides into waking other threads and the rest, with the interrupts that the waking takes: what it
+    is, before, after, and the ratio with its interval. Empty where no sample shows a thread that wakes another.
+    """
+    waking = kernel.waking
+    if waking is None:
+        return []
+    before, after = _besides(kernel, waking)
+    ratio = f"{after / before:.2f}" if before else ""
+    rows = [
+        ("waking other threads", f"{waking.before:.2f} µs", f"{waking.after:.2f} µs", ratio_of(waking)),
+        ("the rest of the time in the kernel", f"{before:.2f} µs", f"{after:.2f} µs", ratio),
+    ]
+    if found := kernel.interrupts:
+        rows.append(("interrupts to the CPUs of the load", f"{found.before:.2f}", f"{found.after:.2f}", ratio_of(found)))
+    return rows
+
+
+def _besides(kernel: KernelTime, waking: Figure) -> tuple[float, float]:
+    """CPU microseconds a query in the kernel of both servers, without those of ``waking``."""
+    return (
+        sum(each.us.before for each in kernel.groups) - waking.before,
+        sum(each.us.after for each in kernel.groups) - waking.after,
+    )
 
 
 def _wakes(kernel: KernelTime) -> str:
-    """What waking other threads takes of the kernel's time, and whether it takes interrupts."""
+    """Why waking other threads takes less, where it is a good part of what the kernel takes less."""
     waking, interrupts = kernel.waking, kernel.interrupts
-    if waking is None:
+    if waking is None or interrupts is None or not waking.verdict == interrupts.verdict == "less":
         return ""
-    before, after = besides_waking(kernel)
-    said = f" Of the kernel's time, waking other threads takes {two_of(waking)} µs a query, {ratio_of(waking)}"
-    said += f"; the rest {before:.2f} → {after:.2f} µs, {after / before:.2f}." if before else "."
-    if interrupts is None:
-        return said
-    said += f" A query sends {two_of(interrupts)} interrupts to the CPUs of the load, {ratio_of(interrupts)}."
+    before, after = _besides(kernel, waking)
     saved = waking.before - waking.after
-    if waking.verdict == interrupts.verdict == "less" and saved >= _WORTH_A_REASON * (saved + before - after):
-        said += (
-            " It takes an interrupt to wake a thread on a CPU that has halted, and in a virtual machine the host's help. Most "
-            "likely, the faster server leaves the CPUs of its load less often idle."
-        )
-    return said
+    if saved < _WORTH_A_REASON * (saved + before - after):
+        return ""
+    return (
+        " Waking another thread takes less, with fewer interrupts: it takes one where that thread's CPU has halted, and in a "
+        "virtual machine the host's help. Most likely, the faster server leaves the CPUs of its load less often idle."
+    )
 
 
 def _by_caches(load: Explained, card: Card | None) -> str:

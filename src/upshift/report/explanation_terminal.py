@@ -27,6 +27,7 @@ def show(explanation: Explanation, console: Console) -> None:
             _rows(load),
             _executed(load),
             _kernel(load),
+            _waking(load),
             _calls(load),
             _families(load),
             _inlined(load),
@@ -141,6 +142,13 @@ def _kernel(load: Explained) -> Table:
     for each in load.kernel.groups if load.kernel else ():
         figures = (in_kernel.two_of(figure) for figure in (each.us, each.calls, each.us_a_call))
         table.add_row(in_kernel.GROUPS[each.name], *figures, in_kernel.why_kernel(each))
+    return table
+
+
+def _waking(load: Explained) -> Table:
+    table = _table("waking other threads", "a query", "before", "after", "ratio")
+    for row in in_kernel.waking_rows(load.kernel) if load.kernel else ():
+        table.add_row(*row)
     return table
 
 
