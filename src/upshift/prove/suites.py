@@ -12,13 +12,13 @@ from typing import Any
 from upshift.build.cmake import source_of
 from upshift.build.steps import TREE
 from upshift.control_groups import usable_cpus
-from upshift.errors import UsageError, VerifyFailed
+from upshift.errors import NotTested, UsageError, VerifyFailed
 from upshift.prove.allowed import differing_tests
 from upshift.prove.model import Asked, Mode, Part
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
 from upshift.shell import Shell
-from upshift.verify.compare import compare_outcomes, refuse_failing_alike
+from upshift.verify.compare import compare_outcomes, failing_alike
 from upshift.workbench import Workbench
 
 _NAMED_MOST = 8
@@ -66,19 +66,25 @@ def parts(
     tests_of_patches: Collection[str] = (),
     say: Callable[[str], None],
 ) -> Iterator[Part]:
-    """A part for each suite and mode, as it ends. Raises NotTested when the tests cannot run, or most fail on stock, too.
+    """A part for each suite and mode, as it ends. Raises NotTested when the tests cannot run, and after the last part when most
+    tests of one fail on stock, too.
 
     ``tests_of_patches`` are about what stock does not have: that they fail there, too, excuses nothing.
     """
     # Settings come last: one that names a switch holds in every mode.
     settings = tuple(_option(name, value) for name, value in asked.settings.items())
+    unproven: list[NotTested] = []
     for number, (suite, mode) in enumerate(itertools.product(asked.suites, asked.modes), start=1):
         title = title_of(suite, mode)
         say(f"mtr: {title}")
         protocol = ("--ps-protocol",) if mode.startswith("ps-") else ()
         given = tuple(_option(name, "ON" if mode.endswith("on") else "OFF") for name in switches)
         bench = Workbench(folder / f"mtr-{number}", shell, folder / f"mtr-{number}.log", _Saying(say))
-        yield _part(bench, asked, suite, (*protocol, *given, *settings), title, tests_of_patches)
+        part, error = _part(bench, asked, suite, (*protocol, *given, *settings), title, tests_of_patches)
+        yield part
+        unproven += [error] if error else []
+    if unproven:
+        raise unproven[0]
 
 
 def title_of(suite: str, mode: Mode) -> str:
@@ -96,7 +102,8 @@ def _option(name: str, value: str) -> str:
 
 def _part(
     bench: Workbench, asked: Asked, suite: str, options: tuple[str, ...], title: str, tests_of_patches: Collection[str]
-) -> Part:
+) -> tuple[Part, NotTested | None]:
+    """The part, and the error that it ends with where most of its tests fail on stock, too."""
     source = _source(asked)
     declared = {each.name for each in differing_tests(asked.allow)}
 
@@ -110,17 +117,16 @@ def _part(
         found = compare_outcomes(run(asked.patched), run(asked.stock), suite, names=("patched", "stock"))
     except VerifyFailed as error:
         failed = (f"{error.message}; see {bench.log}",)
-        return Part(name="mtr", statements=0, wall_s=time.monotonic() - started, wrong=failed, detail=detail)
+        return Part(name="mtr", statements=0, wall_s=time.monotonic() - started, wrong=failed, detail=detail), None
     # A test may come in several combinations of options: ``main.ps 'ps-protocol'``.
     purposely = tuple(name for name in found.failed_alone if name.split()[0] in declared)
     of_patches = tuple(name for name in found.failed_on_both if name.split()[0] in {*tests_of_patches} - declared)
     alike = tuple(name for name in found.failed_on_both if name.split()[0] not in {*tests_of_patches} | declared)
-    refuse_failing_alike(found.model_copy(update={"failed_on_both": alike}), "stock")
     wrong = (
         *(f"{name} fails on the patched server alone; see {bench.log}" for name in found.failed_alone if name not in purposely),
         *(f"{name}, a patch's own test, fails; see {bench.log}" for name in of_patches),
     )
-    return Part(
+    part = Part(
         name="mtr",
         statements=found.run,
         wall_s=time.monotonic() - started,
@@ -130,6 +136,7 @@ def _part(
         differ_on_purpose=purposely,
         detail={**detail, "passed": found.passed},
     )
+    return part, failing_alike(found.model_copy(update={"failed_on_both": alike}), "stock")
 
 
 def source_of_tests(asked: Asked) -> Path:

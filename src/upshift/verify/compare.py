@@ -42,19 +42,22 @@ def compare_tests(optimised: Run, plain: Run, suite: str) -> Compared:
             f"{len(alone)} of {found.run} tests fail on the optimised server alone: {', '.join(alone)}",
             "the log of this stage has what they expected and got",
         )
-    refuse_failing_alike(found, "plain")
+    if unproven := failing_alike(found, "plain"):
+        raise unproven
     return found
 
 
-def refuse_failing_alike(found: Compared, other: str) -> None:
-    """Raises NotTested when most tests fail on both servers: that the two fail alike proves nothing. ``other`` is what messages
-    call the second.
+def failing_alike(found: Compared, other: str) -> NotTested | None:
+    """The error for tests most of which fail on both servers: that the two fail alike proves nothing. ``other`` is what it
+    calls the second. None where most pass.
     """
-    if (alike := found.failed_on_both) and len(alike) > found.passed:
-        raise NotTested(
-            f"{len(alike)} of {found.run} tests fail on the {other} server, too, {alike[0]} first: they prove nothing here",
-            "the log of the tests says why; the usual reasons are a full disk and little room in /dev/shm",
-        )
+    alike = found.failed_on_both
+    if len(alike) <= found.passed:
+        return None
+    return NotTested(
+        f"{len(alike)} of {found.run} tests fail on the {other} server, too, {alike[0]} first: they prove nothing here",
+        "the log of the tests says why; the usual reasons are a full disk and little room in /dev/shm",
+    )
 
 
 def compare_outcomes(first: Run, other: Run, suite: str, *, names: tuple[str, str] = ("optimised", "plain")) -> Compared:
