@@ -9,6 +9,7 @@ from typing import Any
 
 import table_rows as table
 
+from upshift.measure.statistics import geometric_mean
 from upshift.report import words
 from upshift.study import wording
 from upshift.study.attribution import judged_effect
@@ -220,6 +221,25 @@ def trial_spread(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(one["name"], one["trials"], one["rounds"], *spreads)
 
 
+def copies(result: dict[str, Any]) -> Iterator[str]:
+    """A row a figure of each run of tests/benches/copies.py: what each copy of an executable is beside their mean."""
+    yield f"{table.machine(result)}:"
+    yield ""
+    yield from table.head(
+        "copies of the executable",
+        "trials",
+        "figure",
+        "each beside the mean of all",
+        "standard error",
+        "chance if they are alike",
+    )
+    for one in result["rows"]:
+        for metric, found in one["figures"].items():
+            ratios = ", ".join(f"{ratio:.3f}" for ratio in found["ratios"])
+            error, chance = f"{100 * found['error']:.2f} %", f"{100 * found['chance']:.1f} %"
+            yield table.row(one["name"], one["trials"], table.METRICS[metric], ratios, error, chance)
+
+
 def starts(result: dict[str, Any]) -> Iterator[str]:
     """Rows of tests/benches/starts.py: each figure in each state, and how far starts and turns of one server spread in it."""
     figures = [name for name in table.METRICS if name in result["rows"][0]]
@@ -266,15 +286,24 @@ def called(result: dict[str, Any]) -> Iterator[str]:
     yield f"{table.machine(result)}; {words.count(len(runs), 'run')} of {each} of measuring:"
     yield ""
     same = "called_at_99" in found[0]
-    more = ("called at 99 %",) if same else ()
+    # A planted loop costs the same in each run; a server is measured against itself under several workloads.
+    more = ("called at 99 %",) if same else ("all together (95 %)",)
     yield from table.head("figure", "comparisons", "called", *more, "ratios", "widest interval, half")
     for metric in dict.fromkeys(one["metric"] for one in found):
         of = [one for one in found if one["metric"] == metric]
         ratios = sorted(one["ratio"] for one in of)
         widest = max(math.sqrt(one["ci_high"] / one["ci_low"]) - 1 for one in of)
-        at_99 = (sum(one["called_at_99"] for one in of),) if same else ()
+        told = sum(one["called_at_99"] for one in of) if same else _together(ratios)
         figures = (f"{ratios[0]:.3f} to {ratios[-1]:.3f}", f"{100 * widest:.1f} %")
-        yield table.row(table.METRICS[metric], len(of), sum(one["called"] for one in of), *at_99, *figures)
+        yield table.row(table.METRICS[metric], len(of), sum(one["called"] for one in of), told, *figures)
+
+
+def _together(ratios: list[float]) -> str:
+    """The geometric mean with Student's interval over runs."""
+    if len(ratios) < 2:
+        return ""
+    mean = geometric_mean([math.log(each) for each in ratios], 0.95)
+    return f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})"
 
 
 def proofs(result: dict[str, Any]) -> Iterator[str]:
@@ -315,6 +344,7 @@ def _named(found: StudyResult, figure: str) -> str:
 
 KINDS = (
     called,
+    copies,
     covariates,
     turn_spread,
     start_spread,
