@@ -239,7 +239,7 @@ def test_what_was_called_is_counted_by_figure() -> None:
     result = {"machine": study_result()["machine"], "comparisons": [one, other]}
     table = lines("called", result)
     assert table[0].endswith("2 runs of 60 s to 2.0 min of measuring:")
-    assert table[-1] == "| QPS | 2 | 1 | 0.990 to 1.010 | 2.0 % |"
+    assert table[-1] == "| QPS | 2 | 1 | 1.000 (0.881 to 1.135) | 0.990 to 1.010 | 2.0 % |"
     result["comparisons"] = [{**one, "called_at_99": True}]
     assert lines("called", result)[-1] == "| QPS | 1 | 1 | 1 | 1.010 to 1.010 | 2.0 % |"
 
