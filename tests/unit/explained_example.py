@@ -180,6 +180,8 @@ def explanation(folder: Path, *, nothing_differs: bool = False) -> Explanation:
                 ),
                 KernelGroup(name="other", ways=("page fault",), us=figure(1.0, 3.0, "more")),
             ),
+            waking=figure(6.0, 5.5, "not told apart"),
+            interrupts=figure(0.50, 0.45, "not told apart"),
         ),
         executed=(
             FunctionWork(

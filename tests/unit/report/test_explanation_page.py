@@ -307,7 +307,7 @@ def test_the_processors_slots_are_told_or_why_they_are_not(tmp_path: Path) -> No
 
     assert all("Top-down figures are not available here: perf counts no instructions." in each for each in both(lacking))
     for told in both(counted):
-        assert "fetching was too slow 50.3% 50.3%" in told and "not available" not in told and "other thread" not in told
+        assert "fetching was too slow 50.3% 50.3%" in told and "not available" not in told and "core's other thread" not in told
     assert not any("op-down" in each for each in both(made))
 
 

@@ -303,6 +303,7 @@ def test_a_report_says_why_in_brief_and_links_the_explanation(tmp_path: Path) ->
     assert "CPU time a query of new, to that of plain: 0.50x under mix." in text
     assert "instructions a query, in user mode 58 % of the change" in text
     assert "inlined into its callers" in text and "walk<…>" in text
+    assert "waking other threads6.00 µs5.50 µs" in text and "interrupts to the CPUs of the load0.500.45" in text
     assert 'href="explanation.html"' in page
     assert '<section id="why">' not in page_of(example())
 
