@@ -306,15 +306,6 @@ def _together(ratios: list[float]) -> str:
     return f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})"
 
 
-def loop(result: dict[str, Any]) -> Iterator[str]:
-    """What the loop of tests/benches/planted_loop.cc takes alone, beside a statement of the server that it is planted in."""
-    cpu_us = statistics.fmean(result["plain_cpu_us_per_query"])
-    loop_us = result["rounds"] * result["round_ns"] / 1000
-    alone = f"Alone, a round takes {result['round_ns']:.2f} ns, and {result['rounds']} rounds {loop_us:.2f} µs."
-    share = f"{cpu_us:.1f} µs of CPU time on a query in these experiments: {100 * loop_us / cpu_us:.1f} %"
-    yield f"{alone} The plain server spends {share}."
-
-
 def proofs(result: dict[str, Any]) -> Iterator[str]:
     """A row a finding that tests/benches/check_proofs.py had `upshift check` prove: the setting, and what its fix brings."""
     found = result["proofs"]
@@ -355,7 +346,6 @@ KINDS = (
     called,
     copies,
     covariates,
-    loop,
     turn_spread,
     start_spread,
     trial_spread,

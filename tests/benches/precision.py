@@ -8,21 +8,20 @@
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
 statement: first how many rounds of it cost ``--percent`` of the CPU time a query, then so many experiments of ``--budget``
 whether that is called. ``planted-mysql`` does so with MySQL and the patch of tests/full/planted, and says of each experiment
-whether the instructions a query call it, too. Its rounds are those that take ``--percent`` of the plain server's CPU time a
-query when the loop runs alone, or ``--rounds``. ``--polling`` keeps idle CPUs from halting at once
-(see ``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment; those that it holds
-already count as runs that were made.
+whether the instructions a query call it, too; ``--rounds`` takes the place of ``--percent``. ``--polling`` keeps idle CPUs
+from halting at once (see ``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment;
+those that it holds already count as runs that were made.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import math
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -34,8 +33,6 @@ from _halting import DEFAULT_NS, polling
 from scipy.special import stdtrit
 
 from upshift.machine import describe_machine
-from upshift.shell import SystemShell
-from upshift.toolchain.find import find
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SMALL = CHECKOUT / "tests" / "small_server"
@@ -47,9 +44,6 @@ CALIBRATING_ROUNDS = 20_000
 PLANTED = CHECKOUT / "tests" / "full" / "planted"
 PLANTED_KIND = PLANTED / "planted_kind.py"
 LOOP = "planted_round < 400;"
-LOOP_ALONE = Path(__file__).with_name("planted_loop.cc")
-SHORT_LOOP, LONG_LOOP, LOOPS = 1000, 3000, 2001
-"""Rounds of the loop alone, between which one costs what it costs without the clock's time, and how often each is timed."""
 OF_SMALL = {"UPSHIFT_SERVER_KIND": str(SMALL / "kind.py")}
 OF_PLANTED = {"UPSHIFT_SERVER_KIND": str(PLANTED_KIND)}
 
@@ -188,53 +182,33 @@ def planted(kept: Kept, runs: int, percent: float, budget: str) -> None:
             other = small_server(Path(folder), rounds)
             return by_metric(f"plain={plain}", f"planted={other}", *load, *more, environment=OF_SMALL)
 
-        calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
-        costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
-        rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
+        rounds = rounds_of(percent, compared)
         experiments(kept, runs, lambda: compared(rounds, *SHORT_TURNS, BUDGET, budget), rounds=rounds)
 
 
-def round_ns(folder: Path) -> float:
-    """What a round of MySQL's loop takes when nothing else runs, compiled by the clang that compiles the server: the median."""
-    compiler, program = find("clang", shell=SystemShell()).cxx, folder / "loop"
-    subprocess.run((compiler, "-O2", LOOP_ALONE, "-o", program), check=True)
-
-    def median(rounds: int) -> float:
-        said = subprocess.run((program, str(rounds), str(LOOPS)), check=True, stdout=subprocess.PIPE, text=True).stdout
-        return statistics.median(float(line) for line in said.split())
-
-    return (median(LONG_LOOP) - median(SHORT_LOOP)) / (LONG_LOOP - SHORT_LOOP)
-
-
-def rounds_of(percent: float, folder: Path, plain: str, *load: str) -> int:
-    """How many rounds take ``percent`` of the server's CPU time a query, each as long as alone.
-
-    Beside the server's code they took less of its time: 1.7 % of it in place of 2.1 %
-    (docs/measurements/2026-11-29-planted-mysql).
-    """
-    result = measure(f"plain={plain}", f"same={plain}", *load, "--trials", "4", environment=OF_PLANTED)
-    levels = result["experiment"]["levels"]
-    cpu_us: float = next(of["value"] for of in levels if (of["arm"], of["metric"]) == ("plain", "total_cpu_us_per_query"))
-    ns = round_ns(folder)
-    rounds = round(percent / 100 * cpu_us * 1000 / ns)
-    sys.stderr.write(f"{cpu_us:.1f} us a query, {ns:.3f} ns a round: {rounds} rounds\n")
-    return rounds
-
-
 def planted_mysql(kept: Kept, runs: int, percent: float, rounds: int | None, budget: str) -> None:
-    load = ("--workload", "oltp_point_select", "-c", "8")
+    """MySQL's loop costs ``percent`` of the CPU time a query, by what a long one costs, or has ``rounds``."""
     with tempfile.TemporaryDirectory() as folder:
         plain = mysql(Path(folder), 0)
+        load = ("--workload", "oltp_point_select", "-c", "8", *SHORT_STARTS, BUDGET, budget)
+
+        def compared(rounds: int) -> Metrics:
+            return by_metric(f"plain={plain}", f"planted={mysql(Path(folder), rounds)}", *load, environment=OF_PLANTED)
+
         theirs = kept.rows[0]["rounds"] if kept.rows else None
-        rounds = rounds or theirs or rounds_of(percent, Path(folder), plain, *load)
+        rounds = rounds or theirs or rounds_of(percent, compared)
         if theirs not in (None, rounds):
             raise SystemExit(f"the file is of a loop of {theirs} rounds")
-        arms = (f"plain={plain}", f"planted={mysql(Path(folder), rounds)}")
+        experiments(kept, runs, functools.partial(compared, rounds), rounds=rounds)
 
-        def compared() -> Metrics:
-            return by_metric(*arms, *load, *SHORT_STARTS, BUDGET, budget, environment=OF_PLANTED)
 
-        experiments(kept, runs, compared, rounds=rounds)
+def rounds_of(percent: float, compared: Callable[[int], Metrics]) -> int:
+    """How many rounds cost ``percent`` of the CPU time a query, by what ``CALIBRATING_ROUNDS`` cost."""
+    calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
+    costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
+    rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
+    sys.stderr.write(f"{CALIBRATING_ROUNDS} rounds cost {costs:.1%}: {rounds} rounds\n")
+    return rounds
 
 
 def by_metric(*words: str, environment: Mapping[str, str]) -> Metrics:
