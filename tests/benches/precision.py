@@ -205,7 +205,7 @@ def planted_mysql(kept: Kept, runs: int, percent: float, rounds: int | None, bud
 def rounds_of(percent: float, compared: Callable[[int], Metrics]) -> int:
     """How many rounds cost ``percent`` of the CPU time a query, by what ``CALIBRATING_ROUNDS`` cost."""
     calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
-    costs = calibrated["total_cpu_us_per_query"]["ratio"] - 1
+    costs: float = calibrated["total_cpu_us_per_query"]["ratio"] - 1
     rounds = round(CALIBRATING_ROUNDS * percent / 100 / costs)
     sys.stderr.write(f"{CALIBRATING_ROUNDS} rounds cost {costs:.1%}: {rounds} rounds\n")
     return rounds

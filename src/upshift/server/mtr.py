@@ -11,6 +11,7 @@ from pathlib import Path
 
 from upshift.errors import CommandFailed, NotTested
 from upshift.server.kind import TestOutcome
+from upshift.server.mtr_alone import alone
 from upshift.server.mtr_shadow import SERVER, make_shadow
 from upshift.shell import Command
 from upshift.values import content_hash
@@ -175,12 +176,13 @@ def run_tests(
     make_shadow(shadow, tree.resolve(), server, source)
     command = _command(source, shadow, (*options, *tests), jobs, environment, memory_folder(shadow, jobs))
     try:
-        bench.shell.run(
-            command,
-            log=bench.log,
-            on_line=on_line,
-            timeout_s=_SUITE_TIMEOUT_S if tests[0].startswith("--suite") else _SHORT_TIMEOUT_S,
-        )
+        with alone(lambda: bench.progress.note("another run is testing with MTR, which takes the same ports: waiting for it")):
+            bench.shell.run(
+                command,
+                log=bench.log,
+                on_line=on_line,
+                timeout_s=_SUITE_TIMEOUT_S if tests[0].startswith("--suite") else _SHORT_TIMEOUT_S,
+            )
         failure = None
     except CommandFailed as error:
         failure = error

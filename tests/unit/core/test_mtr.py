@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from fakes import DiskUsage, FakeProgress, FakeShell, Output
 from upshift.errors import NotTested
 from upshift.server import mtr
 from upshift.server.kind import TestOutcome
+from upshift.server.mtr_alone import ids_folder
 from upshift.shell import Command
 from upshift.workbench import Workbench
 
@@ -22,6 +25,18 @@ PASSING = """\
 """
 PASSED = ("main.1st", "main.ps_1general", "shutdown_report")
 ENDED = "Completed: All 3 tests were successful.\n"
+
+
+def others_wait() -> bool:
+    """Whether another run of MTR would wait now."""
+    folder = os.open(ids_folder(), os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
+    return False
 
 
 class House:
@@ -43,12 +58,14 @@ class House:
         self.seen: dict[str, str] = {}
         self.plugins: dict[str, str] = {}
         self.memory = root / "memory"
+        self.others_wait = False
 
     def run(
         self, text: str, *, returncode: int = 0, suite: str = "short", tested: str | None = None, more: str = ""
     ) -> TestOutcome:
         def effect(command: Command) -> None:
             shadow = Path(command.env["MTR_BINDIR"])
+            self.others_wait = others_wait()
             for program in (shadow / "runtime_output_directory").iterdir():
                 self.seen[program.name] = program.read_text()
             self.plugins = {file.name: file.read_text() for file in (shadow / "plugin_output_directory").iterdir()}
@@ -66,7 +83,8 @@ class House:
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    """On a machine with room in memory."""
+    """On a machine with room in memory, where no other MTR runs."""
+    monkeypatch.setenv("MTR_UNIQUE_IDS_DIR", str(tmp_path))
     (tmp_path / "shm").mkdir()
     monkeypatch.setattr(mtr, "_SHARED_MEMORY", tmp_path / "shm")
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: DiskUsage(900_000_000))
@@ -76,6 +94,11 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
 def test_tests_are_counted_without_the_report_on_shutdowns(house: House) -> None:
     assert house.run(HEADER + PASSING + ENDED) == TestOutcome(run=2, passed=2, failed=(), passing=PASSED)
     assert house.progress.updates[0] == (1, len(mtr.SHORT), "main.ps_1general")
+
+
+def test_no_other_mtr_runs_meanwhile(house: House) -> None:
+    house.run(HEADER + PASSING + ENDED)
+    assert house.others_wait and not others_wait()
 
 
 def test_mtr_finds_the_server_under_test_and_all_else_of_the_build(house: House) -> None:
