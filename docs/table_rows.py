@@ -40,6 +40,12 @@ def machine(result: dict[str, Any]) -> str:
     return f"{found['cpus']} x {found['cpu']}, {found['memory_bytes'] / 2**30:.0f} GiB, {found['os']}"
 
 
+def on_machine(result: dict[str, Any], more: str = "") -> Iterator[str]:
+    """The sentence above a table: where its figures were measured, and ``more`` of how."""
+    yield f"{machine(result)}{more}:"
+    yield ""
+
+
 def named(workload: str, held_out: bool) -> str:
     return f"{workload}, held out" if held_out else workload
 

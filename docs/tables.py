@@ -348,8 +348,7 @@ def _against(result: dict[str, Any], baseline: str, *metrics: str) -> list[dict[
 
 
 def _machine(result: dict[str, Any]) -> Iterator[str]:
-    yield f"{table.machine(result)}:"
-    yield ""
+    yield from table.on_machine(result)
 
 
 def _over_least(figures: list[float]) -> str:

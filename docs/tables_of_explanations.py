@@ -21,8 +21,7 @@ def explained(result: dict[str, Any]) -> Iterator[str]:
     """The machine, and a row a figure of CPU time: both servers of an explanation."""
     explanation = Explanation.model_validate(result)
     (load,) = explanation.loads
-    yield f"{table.machine(result)}:"
-    yield ""
+    yield from table.on_machine(result)
     yield from table.head("a query", load.before.server, load.after.server, "after / before", "95 % interval")
     for each in load.changes:
         figures = (told.figure(each, each.before), told.figure(each, each.after))
@@ -70,8 +69,7 @@ def waking(result: dict[str, Any]) -> Iterator[str]:
     assert load.kernel is not None and explanation.card is not None
     poll_us = (explanation.card.idle_poll_ns or 0) / 1000
     idle = f"idle CPUs poll {poll_us:g} µs before they halt" if poll_us else "idle CPUs halt at once"
-    yield f"{table.machine(result)}; {load.workload}, {load.connections} connections, {idle}:"
-    yield ""
+    yield from table.on_machine(result, f"; {load.workload}, {load.connections} connections, {idle}")
     confidence = words.percent(load.kernel.confidence)
     intervals = f"after / before (first two rows: 95 %, others: {confidence})"
     yield from table.head("a query", load.before.server, load.after.server, intervals)

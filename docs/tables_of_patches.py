@@ -14,8 +14,7 @@ def patches(result: dict[str, Any]) -> Iterator[str]:
     """A row a patch: alone is with it against none, last is with all against all others."""
     found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["count"]["counts"]}
     workloads = list(dict.fromkeys(workload for _, workload in found))
-    yield f"{table.machine(result)}, {result['started_at'][:10]}:"
-    yield ""
+    yield from table.on_machine(result, f", {result['started_at'][:10]}")
     yield from table.head("patch", *(f"{workload}, {which}" for workload in workloads for which in ("alone", "last")))
     for name in (arm.removeprefix("alone-") for arm in dict.fromkeys(arm for arm, _ in found) if arm.startswith("alone-")):
         pairs = ((f"alone-{name}", "off"), ("on", f"without-{name}"))
@@ -97,8 +96,7 @@ def system_calls(result: dict[str, Any]) -> Iterator[str]:
     """A row a server: the system calls of the connection's thread for a statement, by name."""
     rows = result["rows"]
     names = sorted({name for one in rows for name, calls in one["calls_per_statement"].items() if calls >= _FEWEST_CALLS})
-    yield f"{table.machine(result)}, {result['workload']} prepared, one connection:"
-    yield ""
+    yield from table.on_machine(result, f", {result['workload']} prepared, one connection")
     yield from table.head("server", *(f"`{name}`" for name in names), "all system calls a statement")
     for one in rows:
         each = (f"{one['calls_per_statement'].get(name, 0):.2f}" for name in names)
@@ -112,8 +110,9 @@ _FEWEST_CALLS = 0.005
 def stalls(result: dict[str, Any]) -> Iterator[str]:
     """A row a state of a switch: how fast transactions are, and how many of them stall."""
     rows = result["rows"]
-    yield f"{table.machine(result)}; {result['connections']} connections, {rows[0]['seconds']:.0f} s of each state in turns:"
-    yield ""
+    yield from table.on_machine(
+        result, f"; {result['connections']} connections, {rows[0]['seconds']:.0f} s of each state in turns"
+    )
     switch = f"`{result['switch']}`"
     yield from table.head(switch, "transactions/s", *(f"{name}, ms" for name in rows[0]["latency_us"]), "100 ms or longer")
     for one in rows:
@@ -140,8 +139,7 @@ def merges(result: dict[str, Any]) -> Iterator[str]:
 def profiles(result: dict[str, Any]) -> Iterator[str]:
     """A row a workload: instructions a query with the server's own profile, and with one of another source."""
     found = {(one["arm"], one["workload"]): one["instructions_per_query"] for one in result["counts"]}
-    yield f"{table.machine(result)}, counted by {result['source']}:"
-    yield ""
+    yield from table.on_machine(result, f", counted by {result['source']}")
     yield from table.head("workload", "own profile", "foreign profile", "foreign / own")
     for workload in dict.fromkeys(workload for _, workload in found):
         own, foreign = found["own", workload], found["foreign", workload]

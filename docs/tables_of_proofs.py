@@ -79,8 +79,7 @@ def proven_key(result: dict[str, Any]) -> Iterator[str]:
 
 def each_patch(result: dict[str, Any]) -> Iterator[str]:
     """A row a patch that was on by itself, and one for none."""
-    yield f"{table.machine(result)}, seed {result['seed']}:"
-    yield ""
+    yield from table.on_machine(result, f", seed {result['seed']}")
     columns = (
         "on",
         "statements",
@@ -144,8 +143,7 @@ def races(result: dict[str, Any]) -> Iterator[str]:
 
     Those of SET GLOBAL with whoever reads the variable share a row.
     """
-    yield f"{table.machine(result)}:"
-    yield ""
+    yield from table.on_machine(result)
     yield from table.head("server", "statements", "reports", "races")
     for name in ("stock", "patched"):
         one = result[name]

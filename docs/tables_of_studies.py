@@ -152,8 +152,7 @@ def widths(result: dict[str, Any]) -> Iterator[str]:
     leads = {one["lead_s"] for one in result["experiment"].get("lead_ins", ())} or {plan["lead_s"]}
     behind = " or ".join(f"{one:g}" for one in sorted(leads))
     lead = f"{plan['rounds']} slices of {plan['slice_s']:g} s behind {behind} s of lead-in"
-    yield f"{table.machine(result)}; {trials} trials, {lead}, {table.time(measure_s)} of measuring:"
-    yield ""
+    yield from table.on_machine(result, f"; {trials} trials, {lead}, {table.time(measure_s)} of measuring")
     yield from table.head("workload", "figure", "ratio", "interval", "half-width")
     for one in result["comparisons"]:
         if one["metric"] in ("qps", "total_cpu_us_per_query", "user_cpu_us_per_query", "system_cpu_us_per_query"):
@@ -177,8 +176,7 @@ def each_arm(result: dict[str, Any]) -> Iterator[str]:
 
 def turn_spread(result: dict[str, Any]) -> Iterator[str]:
     """A row a run of tests/benches/turn_spread.py: how far turns spread, by the length of their slices."""
-    yield f"{table.machine(result)}:"
-    yield ""
+    yield from table.on_machine(result)
     yield from table.head(
         "workload",
         "slice",
@@ -202,8 +200,7 @@ def turn_spread(result: dict[str, Any]) -> Iterator[str]:
 
 def start_spread(result: dict[str, Any]) -> Iterator[str]:
     """A row a run of tests/benches/turn_spread.py that has a name: how far the starts of one server spread."""
-    yield f"{table.machine(result)}:"
-    yield ""
+    yield from table.on_machine(result)
     yield from table.head("server", "pairs of starts", "spread of a pair of starts", "of a pair of turns")
     for one in result["rows"]:
         spreads = (f"{100 * one[name]:.1f} %" for name in ("start_log_sd", "pair_log_sd"))
@@ -213,8 +210,7 @@ def start_spread(result: dict[str, Any]) -> Iterator[str]:
 def trial_spread(result: dict[str, Any]) -> Iterator[str]:
     """A row a run of tests/benches/turn_spread.py that has a name: how far the ratio of two servers spreads over trials."""
     figures = [name for name in table.METRICS if name in result["rows"][0]["trial_log_sd"]]
-    yield f"{table.machine(result)}; the spread of the ratio from trial to trial:"
-    yield ""
+    yield from table.on_machine(result, "; the spread of the ratio from trial to trial")
     yield from table.head("servers", "trials", "turns of each", *(table.METRICS[name] for name in figures))
     for one in result["rows"]:
         spreads = (f"{100 * one['trial_log_sd'][name]:.1f} %" for name in figures)
@@ -223,8 +219,7 @@ def trial_spread(result: dict[str, Any]) -> Iterator[str]:
 
 def copies(result: dict[str, Any]) -> Iterator[str]:
     """A row a figure of each run of tests/benches/copies.py: what each copy of an executable is beside their mean."""
-    yield f"{table.machine(result)}:"
-    yield ""
+    yield from table.on_machine(result)
     yield from table.head(
         "copies of the executable",
         "trials",
@@ -244,8 +239,7 @@ def starts(result: dict[str, Any]) -> Iterator[str]:
     """Rows of tests/benches/starts.py: each figure in each state, and how far starts and turns of one server spread in it."""
     figures = [name for name in table.METRICS if name in result["rows"][0]]
     pairs, connections = result["rows"][0]["pairs"], table.connections(result["connections"])
-    yield f"{table.machine(result)}; {connections}, {words.count(pairs, 'pair')} of starts in each state, CPU in µs:"
-    yield ""
+    yield from table.on_machine(result, f"; {connections}, {words.count(pairs, 'pair')} of starts in each state, CPU in µs")
     yield from table.head("figure", "idle CPUs", "mean", "spread of a pair of starts", "of a pair of turns")
     for name in figures:
         for one in result["rows"]:
@@ -283,8 +277,7 @@ def called(result: dict[str, Any]) -> Iterator[str]:
     found = result["comparisons"]
     runs = {one["run"]: one["wall_s"] for one in found}
     each = f"{table.time(min(runs.values()))} to {table.time(max(runs.values()))}"
-    yield f"{table.machine(result)}; {words.count(len(runs), 'run')} of {each} of measuring:"
-    yield ""
+    yield from table.on_machine(result, f"; {words.count(len(runs), 'run')} of {each} of measuring")
     same = "called_at_99" in found[0]
     # A planted loop costs the same in each run; a server is measured against itself under several workloads.
     more = ("called at 99 %",) if same else ("all together (95 %)",)
@@ -310,8 +303,7 @@ def proofs(result: dict[str, Any]) -> Iterator[str]:
     """A row a finding that tests/benches/check_proofs.py had `upshift check` prove: the setting, and what its fix brings."""
     found = result["proofs"]
     settled = sum(one.get("verdict") in ("faster", "slower", "equivalent") for one in found)
-    yield f"{table.machine(result)}; {result['server']}; {settled} of {words.count(len(found), 'finding')} settled:"
-    yield ""
+    yield from table.on_machine(result, f"; {result['server']}; {settled} of {words.count(len(found), 'finding')} settled")
     yield from table.head("finding", "setting, as found and fixed", "load", "throughput with the fix", "verdict", "trials")
     for one in found:
         changed = ", ".join(f"`{name}` {now} -> {then}" for name, (now, then) in one.get("changed", {}).items())
