@@ -13,6 +13,7 @@ from upshift.measure.bench import LoadHandle, RunningArm
 from upshift.measure.model import Load, Plan
 from upshift.measure.variant import Variant
 from upshift.server.data import copy
+from upshift.server.executable import read_in_order
 from upshift.server.huge_text import text_of
 from upshift.server.instance import RunningServer, running
 from upshift.server.kind import KindOf
@@ -51,6 +52,7 @@ class ServerBench:
         folder = self._folder / f"trial-{trial}-{arm.file_name}"
         try:
             data = copy(self._shell, self._templates[arm.name], folder / "data")
+            read_in_order(arm.program.binary)
             with running(
                 self._shell,
                 self._kind_of(arm.program),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -14,6 +13,7 @@ import example_study
 import pytest
 from example_study import part, two_factors
 from explained_example import explanation
+from script_module import script_module
 
 from upshift.paths import CHECKOUT
 from upshift.study.crossing import Crossing
@@ -23,11 +23,7 @@ KEPT = sorted((CHECKOUT / "docs" / "measurements").rglob("result.json"))
 
 
 def tables() -> Any:
-    spec = importlib.util.spec_from_file_location("tables", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script_module(SCRIPT)
 
 
 def lines(kind: str, result: dict[str, Any]) -> list[str]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-from typing import Any
+from script_module import BENCHES, script_module
 
-import pytest
-
-from upshift.paths import CHECKOUT
+ALLOCATIONS = script_module(BENCHES / "allocations.py")
 
 DUMPED = """# callgrind format
 positions: line
@@ -39,15 +36,5 @@ totals: 90
 """
 
 
-@pytest.fixture
-def bench() -> Any:
-    file = CHECKOUT / "tests" / "benches" / "allocations.py"
-    spec = importlib.util.spec_from_file_location("allocations", file)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_calls_of_the_allocator_are_summed_by_chain_and_no_others(bench: Any) -> None:
-    assert bench.calls_of(DUMPED) == {("malloc", "my_malloc", "get_lock"): 4, ("free", "unlock"): 2}
+def test_calls_of_the_allocator_are_summed_by_chain_and_no_others() -> None:
+    assert ALLOCATIONS.calls_of(DUMPED) == {("malloc", "my_malloc", "get_lock"): 4, ("free", "unlock"): 2}

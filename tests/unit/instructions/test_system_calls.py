@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-
-from upshift.paths import CHECKOUT
+from script_module import BENCHES, script_module
 
 # As strace 6.1 writes it: a call that another thread's cuts in two has a second line.
 TEXT = """\
@@ -20,10 +18,7 @@ TEXT = """\
 
 
 def test_a_call_in_two_lines_is_one_and_threads_that_receive_serve_clients() -> None:
-    spec = importlib.util.spec_from_file_location("system_calls", CHECKOUT / "tests" / "benches" / "system_calls.py")
-    assert spec and spec.loader
-    bench = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
+    bench = script_module(BENCHES / "system_calls.py")
     found = bench.calls(TEXT)
     assert found == {701: {"recvfrom": 1, "sendto": 1}, 650: {"futex": 2}, 702: {"io_getevents": 1}}
     assert bench.of_connections(found) == {"recvfrom": 1, "sendto": 1}

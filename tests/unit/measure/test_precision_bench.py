@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from types import ModuleType
+from typing import Any
 
 import pytest
-
-from upshift.paths import CHECKOUT
-
-BENCHES = CHECKOUT / "tests" / "benches"
+from script_module import BENCHES, script_module
 
 
 @pytest.fixture
-def precision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def precision(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(BENCHES)
-    spec = importlib.util.spec_from_file_location("precision", BENCHES / "precision.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script_module(BENCHES / "precision.py")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +25,7 @@ def precision(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         (0.98, "faster"),
     ],
 )
-def test_instructions_are_called_beyond_what_two_counts_differ_by(precision: ModuleType, ratio: float, verdict: str) -> None:
+def test_instructions_are_called_beyond_what_two_counts_differ_by(precision: Any, ratio: float, verdict: str) -> None:
     row = precision.counted({"arm": "planted", "workload": "oltp_point_select", "ratio": ratio})
     assert row["metric"] == "instructions_per_query" and row["arm"] == "planted"
     assert row["verdict"] == verdict
