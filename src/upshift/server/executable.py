@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_AT_ONCE_BYTES = 1 << 22
+_AT_ONCE_BYTES = 1 << 14
+"""Linux reads a file's beginning in single pages, as much as a first read suggests, and then ever larger pieces of memory."""
 
 
 def read_in_order(executable: Path) -> None:
