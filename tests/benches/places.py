@@ -1,11 +1,12 @@
 """How does a file lie in memory: are its pages beside each other?
 
     .venv/bin/python tests/benches/places.py FILE...
-    .venv/bin/python tests/benches/places.py --scatter FILE...
+    .venv/bin/python tests/benches/places.py --scatter FILE [-- COMMAND...]
 
 Says of each file how many of its pages are in the page cache, in how many runs of pages that lie beside each other, and how
 many aligned groups of four pages are one aligned group in memory, too. ``--scatter`` first drops the files and reads their
-pages one by one in random order. Only root sees where pages lie.
+pages one by one in random order. A COMMAND then takes the place of this process: as ``under`` of a variant, this starts a
+server whose executable is scattered. Only root sees where pages lie.
 """
 
 from __future__ import annotations
@@ -85,10 +86,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--scatter", action="store_true")
-    given = parser.parse_args()
+    words = sys.argv[1:]
+    split = words.index("--") if "--" in words else len(words)
+    given, command = parser.parse_args(words[:split]), words[split + 1 :]
     for file in given.files:
         if given.scatter:
             scatter(file)
+    if command:
+        os.execvp(command[0], command)
+    for file in given.files:
         sys.stdout.write(f"{file}: {json.dumps(described(frames(file)))}\n")
 
 
