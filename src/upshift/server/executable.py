@@ -8,6 +8,7 @@ a server that was just written is compared with one whose pages came and went
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -18,16 +19,14 @@ _AT_ONCE_BYTES = 1 << 14
 def read_in_order(executable: Path) -> None:
     """Drop the file from the page cache, and read it from its beginning to its end.
 
-    Pages that a running process has mapped stay where they are, and so do those of a file system in memory. Raises OSError
-    for a file that cannot be read.
+    Pages that a running process has mapped stay where they are, and so do those of a file system in memory. A file that
+    cannot be read stays as it is: whoever starts it learns what is wrong.
     """
-    file = os.open(executable, os.O_RDONLY)
-    try:
-        # Pages that are not written yet cannot be dropped.
-        os.fsync(file)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        while os.read(file, _AT_ONCE_BYTES):
+    with contextlib.suppress(OSError), executable.open("rb", buffering=0) as file:
+        # Pages that are not written yet cannot be dropped. A file system that is never written, such as squashfs, has no fsync.
+        with contextlib.suppress(OSError):
+            os.fsync(file)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        while file.read(_AT_ONCE_BYTES):
             pass
-    finally:
-        os.close(file)
