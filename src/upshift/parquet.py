@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def database(**settings: str) -> duckdb.DuckDBPyConnection:
 def quoted(path: Path) -> str:
     """A path as a text in SQL."""
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def read_from(path: Path) -> str:
+    """A path to read from, as a text in SQL: duckdb takes it for a pattern."""
+    return quoted(Path(re.sub(r"([\[*?])", r"[\1]", str(path))))
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ from upshift.stages.patching import build_patched, patch_source
 from upshift.stages.post_link import NO_POST_LINK, PostLinked, post_link
 from upshift.stages.report import Judged, report, report_measured
 from upshift.stages.source import get_source
-from upshift.stages.study import Made, confirm, measure_arms, same_servers, study_data, try_out
+from upshift.stages.study import Made, confirm, files_of, measure_arms, same_servers, study_data, try_out
 from upshift.stages.study_report import Best, report_study
 from upshift.stages.training import gate_profile, train_profile
 from upshift.stages.verify import verify
@@ -52,7 +52,7 @@ from upshift.study.file import Study
 from upshift.study.plan import Arm, StudyPlan, arm_of, variant_of
 from upshift.study.recommend import recommend
 from upshift.study.result import StudyResult
-from upshift.values import content_hash, file_sha256
+from upshift.values import content_hash
 
 SAME_HINT = "a flag may do nothing with this compiler; compare the commands in commands.log"
 DEAD_HINT = "the run's logs/ say why; change the study and start it without --resume: it reuses the builds that are the same"
@@ -204,7 +204,7 @@ def run_study(lab: Lab, study: Study, plan: StudyPlan, measuring: Measuring, wor
 def _contents(made: tuple[Made, ...]) -> Mapping[str, str]:
     """Of each row's servers together: BOLT may have failed in one training alone."""
     servers = zip(*(each.arms for each in made), strict=True)
-    return {arms[0].name: content_hash([file_sha256(arm.program.binary) for arm in arms]) for arms in servers}
+    return {arms[0].name: content_hash([files_of(arm.program) for arm in arms]) for arms in servers}
 
 
 def _best(

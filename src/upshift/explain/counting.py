@@ -13,7 +13,7 @@ from upshift.explain.calls import Round
 from upshift.explain.model import Slots
 from upshift.explain.script import Stack
 from upshift.explain.turns import ATTACH_S, ATTACH_TIMEOUT_S, LEAD_S, begun, paused
-from upshift.measure.bench import Bench, RunningArm
+from upshift.measure.bench import Bench, RunningArm, finished
 from upshift.measure.model import Load
 from upshift.shell import Command
 from upshift.workbench import Workbench
@@ -82,7 +82,7 @@ class Counting:
                 first = edge("enable")
                 time.sleep(_CALLS_S)
                 queries = edge("disable") - first
-        handle.finish()
+        finished(handle, running)
         text = output.read_text() if output.is_file() else ""
         output.unlink(missing_ok=True)
         return Round(calls.read_counts(text), queries if ready else 0.0)
@@ -104,7 +104,7 @@ class Counting:
         before = handle.answered()
         process.wait(SECONDS + ATTACH_TIMEOUT_S)
         queries = handle.answered() - before
-        handle.finish()
+        finished(handle, running)
         text = output.read_text() if output.is_file() else ""
         output.unlink(missing_ok=True)
         return text, queries if in_time else 0

@@ -19,7 +19,7 @@ from upshift.explain.model import Slots
 from upshift.explain.script import Reader, Samples, script_command
 from upshift.explain.symbols import SymbolTable
 from upshift.explain.turns import ATTACH_S, ATTACH_TIMEOUT_S, LEAD_S, begun, paused
-from upshift.measure.bench import Bench, RunningArm
+from upshift.measure.bench import Bench, RunningArm, finished
 from upshift.measure.kernel import usage
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
@@ -110,8 +110,8 @@ def record(
     found: tuple[list[Block], list[Block]] = ([], [])
     with ExitStack() as stack:
         running = [stack.enter_context(servers.arm(each, 0)) for each in pair]
-        for warming in [servers.begin(each, load, WARMUP_S, seed=1) for each in running]:
-            warming.finish()
+        for warming, server in [(servers.begin(each, load, WARMUP_S, seed=1), each) for each in running]:
+            finished(warming, server)
         for number in range(rounds):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
                 turn = running[side], pair[side], tables[side]
@@ -155,7 +155,7 @@ def _block(
             first = handle.answered(), usage(running.pid), _switches(running.pid), interrupts.beside(running.pid)
             recorder.wait(block_s + ATTACH_TIMEOUT_S)
             last = handle.answered(), usage(running.pid), _switches(running.pid), interrupts.beside(running.pid)
-        handle.finish()
+        finished(handle, running)
         if recorder.poll() == 0:
             break
     else:

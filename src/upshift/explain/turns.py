@@ -21,8 +21,8 @@ ATTACH_TIMEOUT_S = 15.0
 @contextlib.contextmanager
 def paused(other: RunningArm) -> Iterator[None]:
     """Its background work must not take time, or caches, from who has the turn."""
-    other.pause()
     try:
+        other.pause()
         yield
     finally:
         other.resume()

@@ -6,6 +6,7 @@ import time
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from upshift.errors import LoadFailed
 from upshift.measure.model import Load
 from upshift.measure.variant import Variant
 from upshift.workload.reports import LoadReport
@@ -50,6 +51,17 @@ class LoadHandle(Protocol):
     def finish(self) -> LoadReport:
         """Wait for its end. Raises LoadFailed."""
         ...
+
+
+def finished(load: LoadHandle, server: RunningArm) -> LoadReport:
+    """What the driver says at its end, which this waits for. Raises LoadFailed; ServerFailed where the server is gone, which is
+    the better explanation of a load that failed.
+    """
+    try:
+        return load.finish()
+    except LoadFailed:
+        server.queries()
+        raise
 
 
 class Bench(Protocol):

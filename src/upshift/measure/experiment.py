@@ -156,7 +156,7 @@ def run_experiment(
         steal_share=steal_share(slices, plan),
         reached=reached(compared, plan, baselines[0], trials, expected),
         lead_ins=pilot.lead_ins,
-        repeated=sum(each.attempt for each in slices) // (plan.rounds * len(arms)),
+        repeated=sum(each.attempt > 0 for each in slices) // (plan.rounds * len(arms)),
         flags=find_flags(slices, plan, arms, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
 

@@ -25,7 +25,7 @@ from upshift.errors import UpshiftError
 from upshift.measure.model import Load, Plan, Slice
 from upshift.measure.pilot import Pilot
 from upshift.measure.variant import Variant
-from upshift.parquet import database, quoted, writing
+from upshift.parquet import database, quoted, read_from, writing
 from upshift.run.directory import write_json, write_text
 from upshift.values import content_hash, file_sha256
 
@@ -84,7 +84,7 @@ class Samples:
         fresh = self.parquet.with_suffix(".new")
         with writing(self.parquet), database() as base:
             base.execute(
-                f"COPY (SELECT * FROM read_json({quoted(self.partial)}, format = 'newline_delimited', "
+                f"COPY (SELECT * FROM read_json({read_from(self.partial)}, format = 'newline_delimited', "
                 f"columns = {{{columns}}}) WHERE trial IS NOT NULL) "
                 f"TO {quoted(fresh)} (FORMAT parquet, KV_METADATA {{{_KEY}: '{self._experiment}'}})"
             )
@@ -128,7 +128,7 @@ class Samples:
         if self.partial.is_file() or not self.parquet.is_file():
             return ()
         with _reading(self.parquet), database() as base:
-            metadata = base.execute(f"SELECT key, value FROM parquet_kv_metadata({quoted(self.parquet)})").fetchall()
+            metadata = base.execute(f"SELECT key, value FROM parquet_kv_metadata({read_from(self.parquet)})").fetchall()
             if (_KEY.encode(), self._experiment.encode()) in metadata:
                 return _read_all(self.parquet)
         _move_aside(self.parquet, self.parquet.stem, ".parquet")
@@ -152,9 +152,9 @@ def _reading(parquet: Path) -> Iterator[None]:
 def _read_all(parquet: Path) -> tuple[Slice, ...]:
     """An older version's file may lack a column."""
     with _reading(parquet), database() as base:
-        has = {name for name, *_type in base.execute(f"DESCRIBE FROM read_parquet({quoted(parquet)})").fetchall()}
+        has = {name for name, *_type in base.execute(f"DESCRIBE FROM read_parquet({read_from(parquet)})").fetchall()}
         names = [name for name in Slice.model_fields if name in has]
-        rows = base.execute(f"SELECT {', '.join(names)} FROM read_parquet({quoted(parquet)}) ORDER BY started_s").fetchall()
+        rows = base.execute(f"SELECT {', '.join(names)} FROM read_parquet({read_from(parquet)}) ORDER BY started_s").fetchall()
     return tuple(Slice.model_validate(dict(zip(names, row, strict=True))) for row in rows)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from upshift.errors import LoadFailed
-from upshift.measure.bench import Bench, Clock, RunningArm
+from upshift.measure.bench import Bench, Clock, RunningArm, finished
 from upshift.measure.model import Load, Plan
 from upshift.measure.schedule import start_order, warmup_loads
 from upshift.measure.variant import Variant
@@ -50,8 +50,9 @@ def _warm_up(running: Mapping[str, RunningArm], bench: Bench, loads: Sequence[Lo
     chosen = warmup_loads(loads) if seconds > 0 else ()
     for load in chosen:
         before = {name: server.queries() for name, server in running.items()}
-        for handle in [bench.begin(server, load, seconds / len(chosen), seed) for server in running.values()]:
-            handle.finish()
+        loaded = [(bench.begin(server, load, seconds / len(chosen), seed), server) for server in running.values()]
+        for handle, server in loaded:
+            finished(handle, server)
         for name, server in running.items():
             if server.queries() - before[name] < _LEAST_QUERIES:
                 raise LoadFailed(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from upshift.errors import LoadFailed
-from upshift.measure.bench import Bench, Clock, LoadHandle, RunningArm
+from upshift.measure.bench import Bench, Clock, LoadHandle, RunningArm, finished
 from upshift.measure.kernel import Usage
 from upshift.measure.schedule import Turns
 from upshift.workload.driver import whole_seconds
@@ -120,9 +120,9 @@ def _turns(
     """Raises _TooShort when no driver runs any more."""
     kept: dict[str, Kept] = {}
     connections, latest_s, longest_s = turns.load.connections, 0.0, 0.0
-    for server in running.values():
-        server.pause()
     try:
+        for server in running.values():
+            server.pause()
         for number, working in enumerate(turns.turns):
             for arm in working:
                 bench.place(running[arm.name], kept[arm.name].load if arm.name in kept else None, arm)
@@ -157,7 +157,7 @@ def _turns(
     except _TooShort:
         _resume(running, kept)
         for one in kept.values():
-            _report(one)
+            finished(one.load, one.server)
         raise
     finally:
         _resume(running, kept)
@@ -196,7 +196,7 @@ def _end(kept: Mapping[str, Kept], turns: Turns, clock: Clock) -> None:
             one.server.resume()
             one.load.resume()
         for one in members:
-            one.report = _report(one)
+            one.report = finished(one.load, one.server)
             one.active_s += clock.now_s() - began_s
         for one in members:
             one.server.pause()
@@ -204,15 +204,6 @@ def _end(kept: Mapping[str, Kept], turns: Turns, clock: Clock) -> None:
 
 def _over_s(members: Sequence[Kept]) -> float:
     return max(one.ends_s for one in members)
-
-
-def _report(one: Kept) -> LoadReport:
-    """What the driver says at its end, which this waits for. Raises LoadFailed or ServerFailed."""
-    try:
-        return one.load.finish()
-    except LoadFailed:
-        one.server.queries()  # A dead server is the better explanation of a load that failed.
-        raise
 
 
 def _resume(running: Mapping[str, RunningArm], kept: Mapping[str, Kept]) -> None:

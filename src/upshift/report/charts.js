@@ -7,8 +7,9 @@
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, painted(item, style)]));
     }
-    if (typeof value === "string" && /^@[a-z0-9]+$/.test(value)) return style.getPropertyValue("--" + value.slice(1)).trim();
-    return value;
+    // A server may have such a name, too, for which there is no colour.
+    const isToken = typeof value === "string" && /^@[a-z0-9]+$/.test(value);
+    return (isToken && style.getPropertyValue("--" + value.slice(1)).trim()) || value;
   }
 
   function draw() {

@@ -116,14 +116,15 @@ class Axis(NamedTuple):
 def against_connections(findings: Findings, workload: str, metric: Metric) -> Figure:
     """A metric against connections, one line an arm; bars when there is one number of connections only."""
     loads = findings.loads_of(workload)
+    unit = words.unit(metric, transactions=findings.counts_transactions(workload))
     data: list[Any] = []
     for number, arm in enumerate(findings.arms):
         levels = [level for load in loads if (level := findings.level(arm, load, metric))]
         paint = colour(findings.arms, findings.baseline, arm)
         if len(loads) == 1:
-            data += [_bar(level, number, paint) for level in levels]
+            data += [_bar(level, number, paint, unit) for level in levels]
         elif levels:
-            data.append(_line(levels, arm, paint, mark(findings.arms, findings.baseline, arm)))
+            data.append(_line(levels, arm, paint, mark(findings.arms, findings.baseline, arm), unit))
     layout = _layout(250 if len(loads) > 1 else 190)
     layout["margin"] = {"l": 10, "r": 12, "t": 10, "b": 40}
     # 20000 as 20k; below 1, the same format would write 0.5 as 500m.
@@ -215,7 +216,7 @@ def cpu_per_query(findings: Findings, loads: Sequence[Load]) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def _line(levels: Sequence[Level], arm: str, paint: str, symbol: str) -> Figure:
+def _line(levels: Sequence[Level], arm: str, paint: str, symbol: str, unit: str) -> Figure:
     return {
         "x": [level.connections for level in levels],
         "y": [level.value for level in levels],
@@ -224,19 +225,19 @@ def _line(levels: Sequence[Level], arm: str, paint: str, symbol: str) -> Figure:
         "mode": "lines+markers",
         "line": {"color": paint, "width": 2.5},
         "marker": {"size": 8, "color": paint, "symbol": symbol},
-        "hovertext": [_hover(level) for level in levels],
+        "hovertext": [_hover(level, unit) for level in levels],
         "hoverinfo": "text",
     }
 
 
-def _bar(level: Level, number: int, paint: str) -> Figure:
+def _bar(level: Level, number: int, paint: str, unit: str) -> Figure:
     return {
         "type": "bar",
         "x": [escape(level.arm)],
         "y": [level.value],
         "error_y": _error_bars([level], "@ink"),
         "marker": {"color": paint},
-        "hovertext": [_hover(level)],
+        "hovertext": [_hover(level, unit)],
         "hoverinfo": "text",
     }
 
@@ -256,9 +257,8 @@ def _error_bars(levels: Sequence[Level], paint: str) -> Figure:
     }
 
 
-def _hover(level: Level) -> str:
+def _hover(level: Level, unit: str) -> str:
     limits = words.interval_of(level.ci_low, level.ci_high)
-    unit = words.UNITS[level.metric]
     more = f" ({limits})" if limits else ", interval not known"
     return f"{escape(level.arm)}, {words.count(level.connections, 'connection')}: {words.figure(level.value)} {unit}{more}"
 

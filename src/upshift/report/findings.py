@@ -27,12 +27,17 @@ class Findings:
         """The arms that the headline and the losses are about."""
         self._headline_connections = experiment.plan.headline_connections
         self._flags = experiment.flags
+        self._transactions = experiment.transactions
         self._levels = {(each.arm, load_of(each), each.metric): each for each in experiment.levels}
         self._comparisons = {
             (each.arm, each.baseline, load_of(each), each.metric): each
             for each in experiment.comparisons
             if rebuilt or each.baseline == experiment.baseline
         }
+
+    def counts_transactions(self, workload: str) -> bool:
+        """Whether they are counted in place of queries."""
+        return workload in self._transactions
 
     def level(self, arm: str, load: Load, metric: Metric) -> Level | None:
         return self._levels.get((arm, load, metric))

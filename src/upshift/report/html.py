@@ -34,10 +34,10 @@ _CPU_TITLES: Mapping[Metric, str] = {
     "user_cpu_us_per_query": "User CPU",
     "system_cpu_us_per_query": "System CPU",
 }
-_FACTS: tuple[tuple[str, str, Metric], ...] = (
-    ("", "QPS", "qps"),
-    ("p99 latency ", "ms", "latency_ms_p99"),
-    ("server CPU per query ", "µs", "total_cpu_us_per_query"),
+_FACTS: tuple[tuple[str, Metric], ...] = (
+    ("", "qps"),
+    ("p99 latency ", "latency_ms_p99"),
+    ("server CPU per query ", "total_cpu_us_per_query"),
 )
 
 
@@ -131,10 +131,13 @@ def _facts(findings: Findings, each: Comparison) -> list[str]:
     """A headline's load in figures: from the baseline's to the arm's."""
     load = load_of(each)
     facts = []
-    for name, unit, metric in _FACTS:
+    transactions = findings.counts_transactions(load.workload)
+    for name, metric in _FACTS:
         before, after = findings.level(each.baseline, load, metric), findings.level(each.arm, load, metric)
         if before and after:
-            facts.append(f"{name}{words.figure(before.value)} → {words.figure(after.value)} {unit}")
+            said = name.replace("query", "transaction") if transactions else name
+            unit = words.unit(metric, transactions=transactions)
+            facts.append(f"{said}{words.figure(before.value)} → {words.figure(after.value)} {unit}")
     return facts
 
 

@@ -132,6 +132,11 @@ def metric_name(metric: Metric, *, transactions: bool) -> str:
     return name.replace("queries", "transactions").replace("per query", "per transaction") if transactions else name
 
 
+def unit(metric: Metric, *, transactions: bool) -> str:
+    """``QPS``, or ``transactions/s`` where these are counted in place of queries; ``ms`` and ``µs`` are the same of both."""
+    return "transactions/s" if transactions and metric == "qps" else UNITS[metric]
+
+
 def verdict_name(each: Comparison) -> str:
     """``faster`` of throughput, ``better`` of other metrics."""
     return each.verdict if each.metric == "qps" else VERDICT_NAMES[each.verdict]

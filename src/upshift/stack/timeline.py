@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from upshift.parquet import database, quoted
+from upshift.parquet import database, read_from
 
 TRUSTED_ROUND_TRIPS = 20
 """A connection with fewer has no smallest round trip of its own: the trace's smallest stands in."""
@@ -33,7 +33,7 @@ def open_timeline(folder: Path) -> duckdb.DuckDBPyConnection:
     """
     base = database(temp_directory=str(folder / "spill"))
     for name in ("exchanges", "sessions"):
-        base.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({quoted(folder / f'{name}.parquet')})")
+        base.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({read_from(folder / f'{name}.parquet')})")
     postgres = read_facts(folder).get("family") == "postgres"
     literal = (_LITERAL if postgres else MYSQL_LITERAL).replace("'", "''")
     base.execute(f"CREATE TEMP MACRO literals(sql) AS regexp_extract_all(sql, '{literal}')")

@@ -12,13 +12,14 @@ from typing import Any
 from upshift.door import lasting_settings
 from upshift.errors import LoadFailed, ServerFailed, UsageError
 from upshift.measure.bench import RunningArm
-from upshift.measure.model import Experiment, Flag, Load, Metric
+from upshift.measure.model import Experiment, Flag, Load, Metric, Slice
 from upshift.measure.quality import of_parts
 from upshift.measure.samples import read_samples
 from upshift.measure.server_bench import ServerBench
 from upshift.measure.variant import Variant
 from upshift.run.directory import write_json
 from upshift.server.instance import RunningServer
+from upshift.server.kind import Program
 from upshift.stages.data import Filled, fill_data
 from upshift.stages.keys import program_key
 from upshift.stages.lab import Lab
@@ -26,11 +27,12 @@ from upshift.stages.measure import measure, templates, with_settings
 from upshift.stages.names import Stage
 from upshift.stages.work import Measuring
 from upshift.study.analysis import Part
-from upshift.values import Value, content_hash
+from upshift.values import Value, content_hash, file_sha256
 from upshift.workbench import Workbench
 from upshift.workload.driver import RunningLoad
 
 _DIED = "died.json"
+_PLUGIN_DIR = "--plugin-dir="
 _PARTS = "parts"
 _CONFIRMING_SEED = 1000
 
@@ -61,7 +63,7 @@ class Measured(Value):
         return self.model_copy(update={"died": {**self.died, **dict.fromkeys(names, why)}})
 
 
-class _Death(Value):
+class Death(Value):
     """Of an arm: its server died, or its load failed."""
 
     part: int
@@ -163,7 +165,7 @@ def measure_arms(
     ServerFailed or LoadFailed when it is the first one, or when it is not known which.
     """
     (lab.run.path / _PARTS).mkdir(exist_ok=True)
-    died = _read_died(lab)
+    died = read_died(lab.run.path)
     parts: list[Part] = []
     flags: list[Flag] = []
     for which, each in enumerate(made):
@@ -178,8 +180,7 @@ def measure_arms(
             experiment = _measure_living(lab, group, data, part, died, at=at, name=name, samples=file)
             if experiment is None:
                 continue
-            gone = _gone(died, at)
-            slices = tuple(one for one in read_samples(lab.run.path / file) if one.arm not in gone)
+            slices = slices_of(lab.run.path / file, died, at)
             parts.append(Part(training=each.training, layout=each.layout, slices=slices))
             flags += experiment.flags
     why = {name: death.message for name, death in died.items()}
@@ -201,7 +202,7 @@ def _measure_living(
     group: tuple[Variant, ...],
     data: Filled,
     part: Measuring,
-    died: dict[str, _Death],
+    died: dict[str, Death],
     *,
     at: int,
     name: str,
@@ -219,22 +220,37 @@ def _measure_living(
             if not fallen or group[0].name in fallen:
                 raise
             for each in sorted(fallen):
-                died[each] = _Death(part=at, message=error.message)
+                died[each] = Death(part=at, message=error.message)
                 lab.progress.note(f"row '{each}' is left out: {error.message.splitlines()[0]}")
             write_json(lab.run.path / _DIED, {name: death.model_dump() for name, death in died.items()})
     return None
 
 
-def _gone(died: Mapping[str, _Death], at: int) -> set[str]:
+def _gone(died: Mapping[str, Death], at: int) -> set[str]:
     """The arms that are left out of a part."""
     return {name for name, death in died.items() if death.part <= at}
 
 
-def _read_died(lab: Lab) -> dict[str, _Death]:
-    """Those that an interrupted attempt at this run has lost: they would die again."""
-    file = lab.run.path / _DIED
+def slices_of(file: Path, died: Mapping[str, Death], at: int) -> tuple[Slice, ...]:
+    """The samples of a part, without those of arms that had died by its end."""
+    gone = _gone(died, at)
+    return tuple(one for one in read_samples(file) if one.arm not in gone)
+
+
+def read_died(run: Path) -> dict[str, Death]:
+    """Those that a run has lost: in another attempt they would die again."""
+    file = run / _DIED
     kept = json.loads(file.read_text()) if file.is_file() else {}
-    return {name: _Death.model_validate(death) for name, death in kept.items()}
+    return {name: Death.model_validate(death) for name, death in kept.items()}
+
+
+def files_of(program: Program) -> list[str]:
+    """What tells a server's files from another's: the SHA-256 of its executable, and of each plugin that was linked for it. A
+    patched server's other plugins are links to those of stock.
+    """
+    folders = [Path(option.removeprefix(_PLUGIN_DIR)) for option in program.options if option.startswith(_PLUGIN_DIR)]
+    plugins = sorted(file for folder in folders for file in folder.glob("*.so") if not file.is_symlink())
+    return [file_sha256(program.binary), *(f"{file.name} {file_sha256(file)}" for file in plugins)]
 
 
 def same_servers(variants: tuple[Variant, ...], sha256: Mapping[str, str]) -> dict[str, str]:

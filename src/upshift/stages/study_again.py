@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from upshift.measure.samples import read_samples
 from upshift.run.directory import RunDirectory, write_json
 from upshift.stages.names import Stage
-from upshift.stages.study import parts_of
+from upshift.stages.study import parts_of, read_died, slices_of
 from upshift.study.analysis import Part, analyse
 from upshift.study.crossing import crossings
 from upshift.study.dealing import group_count
@@ -48,9 +47,10 @@ def _parts(folder: Path, result: StudyResult, plan: StudyPlan) -> list[Part]:
     """In the order in which they were measured: the groups of each layout of each training."""
     groups = group_count(sum(row.same_as is None for row in result.rows), plan.arms_at_once)
     files = {int(found[1]): file for file in parts_of(folder) if (found := _MEASURED.fullmatch(file.stem))}
+    died = read_died(folder)
     made = [(training, layout) for training in range(1, result.trainings + 1) for layout in range(1, result.layouts + 1)]
     return [
-        Part(training=training, layout=layout, slices=read_samples(file))
+        Part(training=training, layout=layout, slices=slices_of(file, died, number))
         for number, file in sorted(files.items())
         for training, layout in [made[(number - 1) // groups]]
     ]

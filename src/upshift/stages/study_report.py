@@ -13,7 +13,7 @@ from upshift.machine import describe_machine
 from upshift.measure.model import Experiment
 from upshift.measure.quality import of_parts
 from upshift.measure.variant import Variant
-from upshift.parquet import database, quoted, writing
+from upshift.parquet import database, quoted, read_from, writing
 from upshift.run.directory import write_json
 from upshift.stages.card import Carded
 from upshift.stages.lab import Lab
@@ -162,7 +162,7 @@ def _names(plan: StudyPlan, row: Row) -> tuple[str, ...]:
 
 def _join(parts: list[Path], target: Path) -> None:
     """All parts' slices in one file, with the part that each belongs to; trials are counted within a part."""
-    files = ", ".join(map(quoted, parts))
+    files = ", ".join(map(read_from, parts))
     fresh = target.with_suffix(".new")
     with writing(target), database() as base:
         named = "parse_filename(filename, true) AS part"

@@ -24,6 +24,7 @@ from upshift.measure.model import Plan
 from upshift.measure.noise import CALM, Noise, blocks
 from upshift.measure.placement import Seat
 from upshift.measure.schedule import loads_of
+from upshift.measure.statistics import TYPICAL_TURNS
 from upshift.measure.tier import refuse_shared_tiers
 from upshift.measure.variant import Surroundings, Variant, refuse_impossible
 from upshift.patches.choose import refuse_switches, resolved
@@ -129,6 +130,12 @@ def make_plan(study: Study, kind: ServerKind, plan: Plan, settings: Mapping[str,
     Raises UsageError for a design too large for its budget, an unknown factor, one that changes nothing and a variant that is
     impossible; RecipeError for one that cannot be built.
     """
+    if study.metric == "typical_cpu_us_per_query" and plan.rounds < TYPICAL_TURNS:
+        raise UsageError(
+            f'metric = "{study.metric}" is the median of {TYPICAL_TURNS} turns or more of each server in a trial, '
+            f"and trials here have {plan.rounds}",
+            "give rounds = 4 or more",
+        )
     design = make_design(study.design, study.listed_factors(), study.listed_rows())
     arms = arms_of(study, design)
     _refuse_idle_factors(study, design)

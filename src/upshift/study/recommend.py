@@ -68,7 +68,7 @@ def _alone(design: Design, found: Attribution, direction: int, paired: Set[Chose
         chosen = (number, design.factors[number].levels.index(each.level))
         if each.verdict in _FOUND or chosen in paired:
             effect = (each.alone or each.share) if chosen in paired else judged_effect(design, each)
-            if effect is not None:
+            if effect is not None and (effect.told or chosen not in paired):
                 effects[chosen] = direction * math.log(effect.ratio)
     return effects
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -342,8 +343,28 @@ def test_a_machine_that_always_loses_time_is_measured_all_the_same(tmp_path: Pat
     bench = world()
     bench.steal = 0.5
     found = run(bench, tmp_path, measured=plan(trials=1))
-    assert found.repeated == 2 * len(LOADS)
+    assert found.repeated == len(LOADS)
     assert "steal" in {flag.name for flag in found.flags}
+
+
+def test_a_server_that_dies_while_warming_up_is_named(tmp_path: Path) -> None:
+    class Crashing(World):
+        def begin(self, running: Any, load: Load, seconds: float, seed: int) -> Any:
+            handle = super().begin(running, load, seconds, seed)
+            if running.name != "pgo":
+                return handle
+
+            def finish() -> Any:
+                raise LoadFailed("the load command failed")
+
+            def queries() -> int:
+                raise ServerFailed("arm 'pgo': the server ended by itself")
+
+            handle.finish, running.queries = finish, queries
+            return handle
+
+    with pytest.raises(ServerFailed, match="arm 'pgo': the server ended by itself"):
+        run(Crashing({"plain": 1000.0, "pgo": 1500.0}), tmp_path)
 
 
 def test_a_load_that_leaves_the_server_idle_is_found_while_warming_up(tmp_path: Path) -> None:

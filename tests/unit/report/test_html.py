@@ -95,6 +95,15 @@ def test_what_is_counted_in_transactions_is_said() -> None:
     assert "For tpcc, commit, committed transactions are counted in place of queries." in text_of(page_of(in_transactions()))
 
 
+def test_figures_of_a_workload_that_counts_transactions_have_their_unit() -> None:
+    result = example()
+    headline = result.experiment.loads[0].workload
+    counted = result.experiment.model_copy(update={"transactions": (headline,)})
+    page = page_of(result.model_copy(update={"experiment": counted}))
+    assert "server CPU per transaction" in page and "transactions/s" in page
+    assert "transactions/s" not in page_of(result)
+
+
 def test_a_duet_is_said_with_the_cpus_of_each_half() -> None:
     text = text_of(page_of(in_a_duet()))
     assert (

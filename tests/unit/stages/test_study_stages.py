@@ -20,7 +20,7 @@ from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
 from upshift.stages import study
 from upshift.stages.data import Filled
-from upshift.stages.study import Made, WatchedBench, measure_arms, parts_of, same_servers
+from upshift.stages.study import Made, WatchedBench, files_of, measure_arms, parts_of, read_died, same_servers, slices_of
 from upshift.study.dealing import deal
 
 DATA = Filled(path=Path("/data"), sha256="data")
@@ -119,6 +119,9 @@ def test_what_a_dead_arm_left_in_its_last_part_is_in_no_figure(tmp_path: Path, m
     monkeypatch.setattr(study, "read_samples", lambda _file: left)
     first, second = lab.measured(*[variants("abc")] * 2).parts
     assert first.slices == left and [each.arm for each in second.slices] == ["a", "c"]
+    died = read_died(tmp_path)
+    again = [slices_of(tmp_path / "any.parquet", died, part) for part in (1, 2)]
+    assert again == [first.slices, second.slices], "a report that is made again has the same samples"
 
 
 def test_samples_that_another_plan_has_put_aside_are_no_part(tmp_path: Path) -> None:
@@ -144,6 +147,21 @@ def test_servers_are_the_same_when_executable_and_surroundings_are() -> None:
     found = variants("abcd", c={"settings": {"x": "1"}}, d={"settings": {"x": "1"}})
     hashes = {"a": "1", "b": "1", "c": "1", "d": "2"}
     assert same_servers(found, hashes) == {"a": "a", "b": "a", "c": "c", "d": "d"}
+
+
+def test_a_server_of_which_only_a_plugin_differs_is_another(tmp_path: Path) -> None:
+    binary = tmp_path / "mysqld"
+    binary.write_bytes(b"server")
+    for name, text in (("stock", "pool"), ("patched", "other pool"), ("alike", "pool")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "thread_pool.so").write_text(text)
+        (folder / "of_stock.so").symlink_to(tmp_path / "of_stock.so")
+    found = {
+        name: files_of(Program(kind="mysql", binary=binary, options=(f"--plugin-dir={tmp_path / name}",)))
+        for name in ("stock", "patched", "alike")
+    }
+    assert found["stock"] == found["alike"] != found["patched"]
 
 
 class Ready(FakeKind):

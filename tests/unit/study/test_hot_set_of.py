@@ -40,6 +40,14 @@ def planned(folder: Path, text: str) -> tuple[Study, StudyPlan]:
     return study, make_plan(study, KIND, measuring_plan(study.options()), {})
 
 
+def test_a_study_by_the_typical_time_has_the_turns_that_its_median_needs(tmp_path: Path) -> None:
+    typical = FEEDBACK.replace("budget", 'metric = "typical_cpu_us_per_query"\nbudget', 1)
+    with pytest.raises(UsageError, match="trials here have 2"):
+        planned(tmp_path, typical)
+    study, _plan = planned(tmp_path, typical.replace("budget", "rounds = 4\nbudget", 1))
+    assert study.metric == "typical_cpu_us_per_query"
+
+
 def test_each_row_fills_and_samples_the_same_workloads_and_trains_on_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

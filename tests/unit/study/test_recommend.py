@@ -38,6 +38,10 @@ def test_two_that_help_only_together_are_both_recommended() -> None:
     assert recommended([0.0, 0.0, 0.0], {(0, 2): 0.1}) == (1, 0, 1)
 
 
+def test_two_that_harm_only_together_are_not_recommended_for_what_is_not_told_of_them() -> None:
+    assert recommended([0.001, 0.001], {(0, 1): -0.2}) is None
+
+
 def test_steps_are_taken_as_far_as_they_lead_to_the_best() -> None:
     assert recommended([0.05, -0.1, 0.2, 0.0], kind="steps") == (1, 1, 1, 0)
     assert recommended([0.1, -0.1, 0.05, 0.0], kind="steps") == (1, 0, 0, 0), "all three are worse than the first alone"
