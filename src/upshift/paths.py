@@ -23,7 +23,10 @@ def cache_dir() -> Path:
     Raises UsageError where there is no home, and where the cache is no folder.
     """
     if explicit := os.environ.get("UPSHIFT_CACHE"):
-        return _folder(Path(explicit).resolve())
+        try:
+            return _folder(Path(explicit).resolve())
+        except RuntimeError as error:  # Python before 3.13 says so of links that lead to themselves.
+            raise UsageError(f"UPSHIFT_CACHE: {explicit} is a link that leads to itself", "name a folder") from error
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if base.is_absolute():
         return _folder(base / "upshift")

@@ -6,6 +6,7 @@ import contextlib
 import re
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -96,6 +97,8 @@ def _bound(session: Session) -> None:
 
 
 def _connect(address: Address) -> Any:
+    if address.ca and not Path(address.ca).is_file():
+        raise UsageError(f"tls-ca: there is no file {address.ca}", "name the file with the certificates that sign the server's")
     where = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
     try:
         return pymysql.connect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,7 +143,11 @@ def _source(statements: Path, address: Address, *, allow_install: bool) -> Sourc
     from upshift.stack.plans.source import read_export, read_file
 
     if statements.suffix == ".sql":
-        return read_file(statements, address.family)
+        source = read_file(statements, address.family)
+        if left := source.without_plan:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            console.say(f"left out, because they have no plan: {textwrap.shorten(left[0], 60)}{more}")
+        return source
     if (statements / "trace.json").is_file():
         return read_export(statements)
     shell = SystemShell()

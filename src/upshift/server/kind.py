@@ -22,6 +22,8 @@ def one_spelling(settings: Mapping[str, str]) -> Mapping[str, str]:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"{name} is named twice, with dashes and with underscores")
+    if wrong := next((text for text in (*names, *settings.values()) if "\0" in text), None):
+        raise ValueError(f"{wrong!r} has a NUL, which ends a text before its end")
     return dict(zip(names, settings.values(), strict=True))
 
 

@@ -105,6 +105,14 @@ def test_logins_that_fail(monkeypatch: pytest.MonkeyPatch, error: Exception, rai
         pass
 
 
+def test_a_file_of_certificates_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="tls-ca: there is no file "),
+        opened(Address(host="db", ca=str(tmp_path / "none.pem"))),
+    ):
+        pass
+
+
 class Answering:
     """A connection whose statements end with ``error``, where there is one."""
 

@@ -196,6 +196,21 @@ def test_a_link_to_itself_is_no_path(
     assert code in (1, 2) and out == "" and "loop" in err and "hint: " in err
 
 
+def test_a_cache_that_is_a_link_to_itself_is_refused(upshift: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "loop"))
+    code, out, err = upshift("runs")
+    assert (code, out) == (2, "") and f"UPSHIFT_CACHE: {tmp_path / 'loop'}" in err and "hint: " in err
+
+
+def test_a_workloads_setting_with_a_nul_is_refused_before_any_work(upshift: Run, tmp_path: Path) -> None:
+    workload = tmp_path / "mine.toml"
+    text = (CHECKOUT / "tests/small_server/workloads/point.toml").read_text()
+    workload.write_text(text + '\n[settings]\nfoo = "a\\u0000b"\n')
+    code, out, err = upshift("optimize", "--workload", str(workload), "--dry-run")
+    assert (code, out) == (2, "") and "has a NUL" in err and "hint: " in err
+
+
 @pytest.mark.parametrize(("below", "is_named"), [("cache/runs", True), ("elsewhere", False)])
 def test_the_variable_of_the_cache_is_named_for_paths_below_it(
     upshift: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str, is_named: bool

@@ -30,9 +30,13 @@ def show_plans(report: PlansReport) -> None:
     _judgement(report.judgement, timed=report.timed)
 
 
+_LEFT_OUT = "left out"
+
+
 def show_dry_run(source: Source, family: Family, *, execute: bool, as_json: bool) -> None:
     """What would be done with each statement; nothing is asked."""
     would = [(_would(each, source.family or family, execute=execute), each.text) for each in source.statements]
+    would += [(_LEFT_OUT, text) for text in source.without_plan]
     if as_json:
         told = [{"text": text, "would": what} for what, text in would]
         console.result_json(json.dumps({"schema_version": 1, "dry_run": True, "statements": told}, indent=2))
@@ -46,7 +50,7 @@ def _would(wanted: Wanted, family: Family, *, execute: bool) -> str:
         sql = one_explainable(wanted.sql, family)
         filled(sql, read_parameters(wanted.parameters), family, str)
     except NotExplained:
-        return "left out"
+        return _LEFT_OUT
     return "executed" if execute and only_reads(sql, family) else "explained"
 
 

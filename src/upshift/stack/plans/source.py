@@ -54,6 +54,8 @@ class Source(Value):
     family: Family | None
     """None: a file does not say."""
     statements: tuple[Wanted, ...]
+    without_plan: tuple[str, ...] = ()
+    """Texts of a file's other statements, such as SET or what is misspelt: nobody looks at them."""
 
     @property
     def timed(self) -> bool:
@@ -73,13 +75,15 @@ def read_file(file: Path, family: Family) -> Source:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}", "name a file of SQL statements, or a trace") from error
-    each = [sql for sql in dict.fromkeys(split(text, family)) if first_word(sql, family) in EXPLAINABLE]
+    found = dict.fromkeys(split(text, family))
+    each = [sql for sql in found if first_word(sql, family) in EXPLAINABLE]
     if not each:
         raise UsageError(f"{file} has no statement that has a plan", "SELECT, INSERT, UPDATE, DELETE and REPLACE have one")
     wanted = (
         Wanted(statement=hashlib.sha256(sql.encode()).hexdigest()[:16], text=" ".join(sql.split()), sql=sql) for sql in each
     )
-    return Source(family=None, statements=tuple(wanted))
+    others = tuple(" ".join(sql.split()) for sql in found if sql not in each)
+    return Source(family=None, statements=tuple(wanted), without_plan=others)
 
 
 def read_export(folder: Path) -> Source:

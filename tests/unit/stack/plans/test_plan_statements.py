@@ -192,6 +192,16 @@ def test_a_file_gives_each_statement_once_and_those_that_have_a_plan(tmp_path: P
     source = read_file(file, "mysql")
     assert [each.text for each in source.statements] == ["SELECT 1", "SELECT 2"]
     assert not source.timed and set(source.shares().values()) == {0.5}
+    assert source.without_plan == ("SET x = 1",)
+
+
+def test_what_has_no_plan_in_a_file_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.sql"
+    file.write_text("SELECT 1; SELEC 2; SET x = 1;")
+    assert _run(["stack", "plans", str(file), "--server", f"mysql://me@/?socket={tmp_path / 'none'}", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert [line.split("  ")[0] for line in said.out.splitlines()] == ["explained", "left out", "left out"]
+    assert "no plan: SELEC 2 and 1 more" in said.err
 
 
 @pytest.mark.parametrize("content", ["", "SET x = 1;", None])
