@@ -360,7 +360,8 @@ def test_a_server_that_dies_while_warming_up_is_named(tmp_path: Path) -> None:
             def queries() -> int:
                 raise ServerFailed("arm 'pgo': the server ended by itself")
 
-            handle.finish, running.queries = finish, queries
+            handle.finish = finish  # type: ignore[method-assign]
+            running.queries = queries
             return handle
 
     with pytest.raises(ServerFailed, match="arm 'pgo': the server ended by itself"):
