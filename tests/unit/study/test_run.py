@@ -299,7 +299,7 @@ def test_rows_that_are_one_server_in_one_training_alone_are_measured_apart(
 
 def test_a_study_whose_rows_are_all_one_server_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = Run(monkeypatch, tmp_path, NOTHING)
-    monkeypatch.setattr(pipeline, "file_sha256", lambda _path: "the same")
+    monkeypatch.setattr(pipeline, "files_of", lambda _program: ["the same"])
     with pytest.raises(UsageError, match="no factor changes the server") as error:
         run.go()
     assert error.value.hint
