@@ -82,7 +82,7 @@ def read_file(file: Path, family: Family) -> Source:
     wanted = (
         Wanted(statement=hashlib.sha256(sql.encode()).hexdigest()[:16], text=" ".join(sql.split()), sql=sql) for sql in each
     )
-    others = tuple(" ".join(sql.split()) for sql in found if sql not in each)
+    others = tuple(" ".join(sql.split()) for sql in found if first_word(sql, family) not in EXPLAINABLE)
     return Source(family=None, statements=tuple(wanted), without_plan=others)
 
 
