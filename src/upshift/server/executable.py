@@ -1,9 +1,8 @@
 """A server's executable in the page cache: read in order, so that its pages lie alike for each server that is compared.
 
 A page that the kernel reads because a process touched it gets any free page of memory. Pages that are read in order lie
-beside each other, and a processor that holds neighbouring pages in one entry of its TLB runs such code faster. Without this,
-a server that was just written is compared with one whose pages came and went
-(docs/measurements/2026-11-29-executable-pages).
+beside each other, and such code took less CPU time (docs/measurements/2026-11-29-executable-pages). Without this, a server
+that was just written is compared with one whose pages came and went.
 """
 
 from __future__ import annotations

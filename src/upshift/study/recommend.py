@@ -60,7 +60,9 @@ def _steps(design: Design, found: Attribution, direction: int) -> Row | None:
 
 
 def _alone(design: Design, found: Attribution, direction: int, paired: Set[Chosen]) -> dict[Chosen, float]:
-    """Found effects, better ones above 0; a pair's effect counts apart, so that of those in one the level alone is meant."""
+    """Found effects, better ones above 0. A pair's effect counts apart: of a level in one, its effect alone is meant, where
+    that is told from none.
+    """
     numbers = {factor.name: number for number, factor in enumerate(design.factors)}
     effects: dict[Chosen, float] = {}
     for each in found.factors:
