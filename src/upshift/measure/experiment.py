@@ -21,7 +21,7 @@ from upshift.measure.schedule import turns
 from upshift.measure.slice import measure_load
 from upshift.measure.statistics import LEVEL, UNBOUNDED_HIGH, comparisons, levels
 from upshift.measure.trial import settle, started
-from upshift.measure.turn import Sample
+from upshift.measure.turn import Asked, Sample
 from upshift.measure.until import reached, refuse_short_first_stage, trials_asked
 from upshift.measure.variant import Variant
 
@@ -89,9 +89,10 @@ def run_experiment(
     planned = plan.trials
     slices = list(store.open([arm.name for arm in arms], plan.rounds * len(loads)))
     measured = {each.trial for each in slices}
+    asked: Asked = {}
 
     with kept_to(plan.client_cpus):
-        pilot = store.pilot() or _pilot(plan, arms, baselines[0], loads, bench, store, clock=clock, sample=sample)
+        pilot = store.pilot() or _pilot(plan, arms, baselines[0], loads, bench, store, asked=asked, clock=clock, sample=sample)
     lead_s = {each.workload: each.lead_s for each in pilot.lead_ins}
     if plan.pilot_turns:
         on_note("; ".join(map(in_words, pilot.lead_ins)) if lead_s else NOT_ENOUGH_TIME)
@@ -127,6 +128,7 @@ def run_experiment(
                         loads,
                         bench,
                         lead_s=lead_s,
+                        asked=asked,
                         clock=clock,
                         origin_s=origin_s,
                         sample=sample,
@@ -169,6 +171,7 @@ def _pilot(
     bench: Bench,
     store: Samples,
     *,
+    asked: Asked,
     clock: Clock,
     sample: Sample,
 ) -> Pilot:
@@ -186,6 +189,7 @@ def _pilot(
             loads,
             count,
             before=lambda: settle(tuple(running.values()), clock),
+            asked=asked,
             clock=clock,
             sample=sample,
         )
@@ -202,6 +206,7 @@ def _run_trial(
     bench: Bench,
     *,
     lead_s: Mapping[str, float],
+    asked: Asked,
     clock: Clock,
     origin_s: float,
     sample: Sample,
@@ -213,7 +218,16 @@ def _run_trial(
             for attempt in range(1 + MOST_REPEATS):
                 settled = settle(tuple(running.values()), clock)
                 slices = measure_load(
-                    bench, running, each, planned, trial=trial, origin_s=origin_s, settled=settled, clock=clock, sample=sample
+                    bench,
+                    running,
+                    each,
+                    planned,
+                    trial=trial,
+                    origin_s=origin_s,
+                    settled=settled,
+                    asked=asked,
+                    clock=clock,
+                    sample=sample,
                 )
                 again = attempt < MOST_REPEATS and steal_share(slices, plan) > STEAL
                 for one in slices:

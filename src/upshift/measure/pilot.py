@@ -19,7 +19,7 @@ from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.model import LeadIn, Load, Plan
 from upshift.measure.schedule import Turns, seated, warmup_loads
 from upshift.measure.statistics import UNBOUNDED_HIGH, estimate, half_width
-from upshift.measure.turn import Kept, Sample, load_s, take_turns
+from upshift.measure.turn import Asked, Kept, Sample, load_s, take_turns
 from upshift.measure.variant import Variant
 from upshift.values import Value
 
@@ -107,6 +107,7 @@ def pilot_turns(
     count: int,
     *,
     before: Callable[[], object],
+    asked: Asked,
     clock: Clock,
     sample: Sample,
 ) -> tuple[PilotTurn, ...]:
@@ -118,7 +119,7 @@ def pilot_turns(
     for load in warmup_loads(loads):
         each = Turns(load=load, load_seed=_SEED, turns=tuple(chain.from_iterable(_rounds(plan, arms, count + 1))))
         before()
-        kept = take_turns(bench, running, each, _WAITS_S, clock=clock, sample=sample)
+        kept = take_turns(bench, running, each, _WAITS_S, asked=asked, clock=clock, sample=sample)
         for arm, one in kept.items():
             found += _turns_of(load.workload, arm, one)
     return tuple(found)

@@ -11,7 +11,7 @@ from upshift.measure.bench import Bench, Clock, RunningArm
 from upshift.measure.kernel import Usage
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
-from upshift.measure.turn import Kept, Sample
+from upshift.measure.turn import Asked, Kept, Sample
 
 
 def load_s(plan: Plan, arms: int, connections: int) -> float:
@@ -30,6 +30,7 @@ def measure_load(
     trial: int,
     origin_s: float,
     settled: bool,
+    asked: Asked,
     clock: Clock,
     sample: Sample,
 ) -> list[Slice]:
@@ -39,7 +40,7 @@ def measure_load(
     slice has. The client's CPU time is scaled to a slice by the wall time. ``started_s`` counts from ``origin_s`` on
     the clock. Raises LoadFailed when the load fails, ServerFailed when a server does.
     """
-    kept = turn.take_turns(bench, running, turns, _waits(plan), clock=clock, sample=sample)
+    kept = turn.take_turns(bench, running, turns, _waits(plan), asked=asked, clock=clock, sample=sample)
     slices: list[Slice] = []
     for at, working in enumerate(turns.turns):
         number = at * len(working) // len(kept)

@@ -8,6 +8,7 @@ until the drivers' time is over: a driver's latencies and CPU time are those of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +16,7 @@ from itertools import pairwise
 from upshift.errors import LoadFailed
 from upshift.measure.bench import Bench, Clock, LoadHandle, RunningArm, finished
 from upshift.measure.kernel import Usage
+from upshift.measure.model import Load
 from upshift.measure.schedule import Turns
 from upshift.workload.driver import whole_seconds
 from upshift.workload.reports import LoadReport
@@ -25,10 +27,13 @@ the server is busy until all have sent their first request."""
 _FIRST_S = 3.0
 """How much longer a driver's first turn may last because it has not begun: one that reads much before its first request."""
 _ASKING_S = 0.033
-"""Reading a busy server's counters once."""
+"""Reading a busy server's counters once, where no turn has shown how long that takes, and where a driver begins: to start its
+process takes time, too."""
 _SPARE_S = (0.2, 3.0, 30.0)
 """What a driver runs on for, beyond what its turns should take, at the first attempt and at the next ones."""
 
+Asked = dict[Load, float]
+"""How many seconds a reading of counters took at most, when each load was last measured."""
 Sample = Callable[[int], Usage]
 """Usage of a process and the machine now, by process id: ``kernel.usage``, or a fake."""
 
@@ -74,9 +79,18 @@ def connect_s(connections: int) -> float:
     return _START_S + connections * _CONNECTION_S
 
 
-def load_s(waits: Sequence[float], turns: int, first: int, connections: int = 0, *, at_once: int = 1) -> float:
+def load_s(
+    waits: Sequence[float],
+    turns: int,
+    first: int,
+    connections: int = 0,
+    *,
+    at_once: int = 1,
+    asking_s: float = _ASKING_S,
+) -> float:
     """Seconds for so many turns of these ``waits``, of so many arms ``at_once``; in so many ``first`` ones drivers connect."""
-    return turns * (sum(waits) + len(waits) * _ASKING_S * at_once) + first * connect_s(connections)
+    asking_in_all_s = (turns - first) * asking_s + first * max(asking_s, _ASKING_S)
+    return turns * math.fsum(waits) + len(waits) * at_once * asking_in_all_s + first * connect_s(connections)
 
 
 def take_turns(
@@ -85,18 +99,20 @@ def take_turns(
     turns: Turns,
     waits: Sequence[float],
     *,
+    asked: Asked,
     clock: Clock,
     sample: Sample,
 ) -> dict[str, Kept]:
     """Each arm's load with the moments of its turns: one after each of ``waits``, in seconds, which follow each other.
 
     At the end all drivers have ended, and all servers run again. A load whose driver ended too early is measured again, with
-    more time. Raises LoadFailed when the load fails, ServerFailed when a server does.
+    more time. ``asked`` says how long drivers must run, and learns from these turns: a driver runs to the end of its time, and
+    what was planned too long is waited for. Raises LoadFailed when the load fails, ServerFailed when a server does.
     """
     late_s = awaited_s = 0.0
     for spare_s in _SPARE_S:
         try:
-            return _turns(bench, running, turns, waits, late_s, awaited_s, spare_s, clock=clock, sample=sample)
+            return _turns(bench, running, turns, waits, late_s, awaited_s, spare_s, asked=asked, clock=clock, sample=sample)
         except _TooShort as error:
             late_s, awaited_s = max(late_s, error.late_s), max(awaited_s, error.awaited_s)
     raise LoadFailed(
@@ -114,12 +130,15 @@ def _turns(
     awaited_s: float,
     spare_s: float,
     *,
+    asked: Asked,
     clock: Clock,
     sample: Sample,
 ) -> dict[str, Kept]:
     """Raises _TooShort when no driver runs any more."""
     kept: dict[str, Kept] = {}
     connections, latest_s, longest_s = turns.load.connections, 0.0, 0.0
+    asking_s = asked.get(turns.load, _ASKING_S)
+    readings_s = [0.0]
     try:
         for server in running.values():
             server.pause()
@@ -130,11 +149,11 @@ def _turns(
                 running[arm.name].resume()
             began_s = clock.now_s()
             left, new = len(turns.turns) - number, (len(running) - len(kept)) // len(working)
-            planned_s = load_s(waits, left, new, connections, at_once=len(working))
+            planned_s = load_s(waits, left, new, connections, at_once=len(working), asking_s=asking_s)
             seconds = planned_s + left * late_s + new * awaited_s + spare_s
             connecting_s = connect_s(connections) if new else 0.0
             members = [_at_work(bench, running, arm.name, kept, turns, seconds, began_s) for arm in working]
-            turn_s = connecting_s + load_s(waits, 1, 0, at_once=len(working))
+            turn_s = connecting_s + load_s(waits, 1, 0, at_once=len(working), asking_s=asking_s)
             before = [one.load.answered() for one in members] if new else []
             seen = _watch(members, (connecting_s + waits[0], *waits[1:]), clock, sample)
             watched_s = clock.now_s()
@@ -144,6 +163,7 @@ def _turns(
                 or clock.now_s() < began_s + turn_s + _FIRST_S
             ):
                 seen = _watch(members, waits, clock, sample)
+            readings_s.append(0.0 if new else (watched_s - began_s - math.fsum(waits)) / (len(waits) * len(working)))
             latest_s, longest_s = max(latest_s, watched_s - began_s - turn_s), max(longest_s, clock.now_s() - watched_s)
             if any(one.load.ended() for one in members):
                 raise _TooShort(latest_s, longest_s)
@@ -153,6 +173,7 @@ def _turns(
                 one.server.pause()
                 one.active_s += clock.now_s() - began_s
                 one.taken.append(moments)
+        asked[turns.load] = max(readings_s) or asking_s
         _end(kept, turns, clock)
     except _TooShort:
         _resume(running, kept)

@@ -39,6 +39,7 @@ def measured(world: World, measured_by: Plan | None = None) -> list[Slice]:
             trial=2,
             origin_s=90.0,
             settled=True,
+            asked={},
             clock=world,
             sample=world.usage,
         )
@@ -114,7 +115,9 @@ def test_both_run_again_when_one_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack:
         running = {each.name: stack.enter_context(bench.arm(each, 0)) for each in DUET.turns[0]}
         with pytest.raises(ServerFailed):
-            measure_load(bench, running, DUET, duet_plan(), trial=0, origin_s=0, settled=True, clock=bench, sample=bench.usage)
+            measure_load(
+                bench, running, DUET, duet_plan(), trial=0, origin_s=0, settled=True, asked={}, clock=bench, sample=bench.usage
+            )
         assert len(bench.alive) == len(bench.loaded) == 2 and not paused(bench)
 
 

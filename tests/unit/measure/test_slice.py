@@ -7,10 +7,11 @@ from fake_bench import READS, FakeLoad, World, arm, plan
 
 from upshift.errors import LoadFailed, ServerFailed
 from upshift.measure.allocation import ROUNDS
+from upshift.measure.kernel import Usage
 from upshift.measure.model import Plan, Slice
 from upshift.measure.schedule import Turns
 from upshift.measure.slice import load_s, measure_load
-from upshift.measure.turn import connect_s
+from upshift.measure.turn import Asked, Sample, connect_s
 from upshift.measure.variant import Variant
 from upshift.options import LEAD_S as LEAD_S_BY_DEFAULT
 from upshift.options import SLICE_S
@@ -27,7 +28,23 @@ def world(**changes: object) -> World:
     return World({"a": 500.0, "b": 700.0}, **changes)  # type: ignore[arg-type]
 
 
-def measured(world: World, turns: Turns = TURNS, measured_by: Plan | None = None) -> list[Slice]:
+def slow(bench: World, seconds: float) -> Sample:
+    """Counters that take so long to read."""
+
+    def sample(pid: int) -> Usage:
+        bench.sleep(seconds)
+        return bench.usage(pid)
+
+    return sample
+
+
+def measured(
+    world: World,
+    turns: Turns = TURNS,
+    measured_by: Plan | None = None,
+    asked: Asked | None = None,
+    sample: Sample | None = None,
+) -> list[Slice]:
     with ExitStack() as stack:
         running = {each.name: stack.enter_context(world.arm(each, 0)) for each in (A, B)}
         return measure_load(
@@ -38,8 +55,9 @@ def measured(world: World, turns: Turns = TURNS, measured_by: Plan | None = None
             trial=2,
             origin_s=90.0,
             settled=True,
+            asked={} if asked is None else asked,
             clock=world,
-            sample=world.usage,
+            sample=sample or world.usage,
         )
 
 
@@ -71,6 +89,24 @@ def test_the_default_turns_of_two_servers_are_a_load_of_four_seconds_with_some_t
     measured(bench, measured_by=planned)
     assert [whole_seconds(seconds) for _name, _load, seconds, _seed in bench.loads] == [4, 3]
     assert load_s(planned, 2, 8) < 3.9
+
+
+def test_a_driver_runs_no_longer_than_the_readings_of_counters_took_before() -> None:
+    """What is planned too long is waited for."""
+    bench, asked = world(), Asked()
+    many = TURNS.model_copy(update={"turns": TURNS.turns * 5})
+    for _attempt in range(2):
+        measured(bench, many, asked=asked, sample=slow(bench, 0.02))
+    assert asked[READS] == pytest.approx(0.02)
+    (_a, _reads, planned, _seed), _b, (_a, _reads, learned, _seed), _b = bench.loads
+    # Three readings in each turn, but those in which a driver begins.
+    assert planned - learned == pytest.approx(18 * 3 * (0.033 - 0.02))
+
+
+def test_readings_that_take_longer_than_before_are_planned_for_at_the_next_attempt() -> None:
+    bench = world()
+    measured(bench, TURNS.model_copy(update={"turns": TURNS.turns * 5}), asked={READS: 1e-6}, sample=slow(bench, 0.1))
+    assert len(bench.loads) == 4
 
 
 def test_a_driver_that_reads_much_before_its_first_request_is_waited_for() -> None:
@@ -253,7 +289,9 @@ def test_everything_runs_again_when_a_server_dies_in_its_turn(monkeypatch: pytes
     with ExitStack() as stack:
         running = {each.name: stack.enter_context(bench.arm(each, 0)) for each in (A, B)}
         with pytest.raises(ServerFailed):
-            measure_load(bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, clock=bench, sample=bench.usage)
+            measure_load(
+                bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, asked={}, clock=bench, sample=bench.usage
+            )
         alive = [each.paused for each in bench.alive.values()]
     assert alive == [False, False]
 
@@ -269,7 +307,9 @@ def test_everything_runs_again_when_waiting_for_an_end_is_interrupted(monkeypatc
     with ExitStack() as stack:
         running = {each.name: stack.enter_context(bench.arm(each, 0)) for each in (A, B)}
         with pytest.raises(KeyboardInterrupt):
-            measure_load(bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, clock=bench, sample=bench.usage)
+            measure_load(
+                bench, running, TURNS, plan(), trial=0, origin_s=0, settled=True, asked={}, clock=bench, sample=bench.usage
+            )
         assert not any(each.paused for each in bench.alive.values())
         assert not any(each.paused for each in bench.loaded)
         assert len(bench.loaded) == 2
