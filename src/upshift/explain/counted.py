@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from upshift.explain.model import FunctionWork, Home, Inlined
+from upshift.explain.model import FunctionWork, Home, Inlined, Place
 from upshift.explain.names import source_name
 from upshift.explain.symbols import Groups
 from upshift.instructions.model import Count
@@ -14,13 +14,6 @@ from upshift.instructions.model import Count
 _FEWEST = 0.001
 """The share of all instructions of a query, on either server, for a row of its own."""
 _OTHER: Mapping[Home, str] = {"server": "other functions of the server", "library": "other functions of libraries"}
-
-
-class Place(NamedTuple):
-    """Whose instructions they are."""
-
-    home: Home
-    name: str
 
 
 class Work(NamedTuple):

@@ -12,8 +12,8 @@ from typing import NamedTuple, get_args
 from upshift.explain import intervals
 from upshift.explain.calls import Round, Rounds, rate
 from upshift.explain.intervals import Counts, Ratio
-from upshift.explain.model import Figure, Group, KernelGroup, KernelTime, Verdict
-from upshift.explain.rows import Place, Sampled, noise
+from upshift.explain.model import Figure, Group, KernelGroup, KernelTime, Place, Verdict
+from upshift.explain.rows import Sampled, noise
 from upshift.measure.statistics import MARGIN, geometric_mean, joint_confidence
 
 Limits = Callable[[float], Ratio]

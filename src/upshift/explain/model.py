@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from upshift.card.model import Card
 from upshift.explain.layout import Spread
@@ -23,6 +23,14 @@ ChangeMetric = Literal["cpu", "user", "system", "instructions", "time per instru
 CauseKind = Literal[
     "inlined", "takes in", "same instructions", "compiled otherwise", "seen no more", "not in both", "not examined"
 ]
+
+
+class Place(NamedTuple):
+    """What a sample or an instruction counts to."""
+
+    home: Home
+    name: str
+    """Of a function, or of what the kernel was entered for."""
 
 
 class Slots(Value):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from upshift.explain import intervals, kernel
 from upshift.explain.intervals import Counts, Noise
-from upshift.explain.model import Home, Row, Verdict
+from upshift.explain.model import Home, Place, Row, Verdict
 from upshift.explain.names import source_name
 from upshift.explain.recording import Block
 from upshift.explain.script import Stack
@@ -24,13 +24,6 @@ _OTHER: Mapping[Home, str] = {
     "library": "other functions of libraries",
     "kernel": "other ways into the kernel",
 }
-
-
-class Place(NamedTuple):
-    """Where a sample fell."""
-
-    home: Home
-    name: str
 
 
 def place(stack: Stack, groups: Groups) -> Place:

@@ -12,6 +12,20 @@ from upshift.measure.variant import Surroundings
 from upshift.values import is_empty
 
 
+def grown(before: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of a recipe changed: lists and tables grow, other values are replaced."""
+    found = dict(before)
+    for name, value in by.items():
+        had = found.get(name)
+        if isinstance(had, list) and isinstance(value, list):
+            found[name] = [*had, *value]
+        elif isinstance(had, dict) and isinstance(value, Mapping):
+            found[name] = {**had, **value}
+        else:
+            found[name] = value
+    return found
+
+
 class Change(Surroundings):
     """What a level changes of the base, or what the base is: keys of a variant, and how the server is built."""
 
@@ -40,15 +54,6 @@ class Change(Surroundings):
     def over(self, base: Change) -> Change:
         """``base`` with this change made: tables and lists grow, other keys are replaced."""
         origin = self if self.names_a_server else base
-        build = dict(base.build)
-        for name, value in self.build.items():
-            before = build.get(name)
-            if isinstance(before, list) and isinstance(value, list):
-                build[name] = [*before, *value]
-            elif isinstance(before, dict) and isinstance(value, dict):
-                build[name] = {**before, **value}
-            else:
-                build[name] = value
         return Change(
             settings={**base.settings, **self.settings},
             environment={**base.environment, **self.environment},
@@ -63,7 +68,7 @@ class Change(Surroundings):
             binary=origin.binary,
             server=origin.server,
             recipe=origin.recipe,
-            build=build,
+            build=grown(base.build, self.build),
             trained_on=self.trained_on or base.trained_on,
             hot_set_of=self.hot_set_of or base.hot_set_of,
         )

@@ -32,7 +32,7 @@ from upshift.server.kind import Program, ServerKind
 from upshift.server.kinds import default_kind, find_program, kind_of
 from upshift.server.preload import refuse_ignored
 from upshift.shell import SystemShell
-from upshift.study.change import Change
+from upshift.study.change import Change, grown
 from upshift.study.contrasts import with_level
 from upshift.study.dealing import deal
 from upshift.study.designs import Design, Row, make_design
@@ -229,15 +229,7 @@ def recipe_of(change: Change, name: str) -> Recipe | None:
     if change.recipe is None:
         return None
     recipe = find_recipe(change.recipe)
-    given = {"patches": [], **recipe.model_dump(mode="json")}
-    for key, value in change.build.items():
-        before = given[key]
-        if isinstance(before, list) and isinstance(value, list):
-            given[key] = [*before, *value]
-        elif isinstance(before, dict) and isinstance(value, Mapping):
-            given[key] = {**before, **value}
-        else:
-            given[key] = value
+    given = grown({"patches": [], **recipe.model_dump(mode="json")}, change.build)
     try:
         return resolved(default_kind(), Recipe.model_validate({**given, "name": name}))
     except ValidationError as error:

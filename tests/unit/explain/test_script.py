@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from upshift.explain.kernel import hidden
-from upshift.explain.rows import Place, place
+from upshift.explain.model import Place
+from upshift.explain.rows import place
 from upshift.explain.script import KERNEL, UNKNOWN, Frame, Samples, read, script_command
 from upshift.explain.symbols import Groups, Part, SymbolTable
 
