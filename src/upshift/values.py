@@ -109,7 +109,12 @@ def describe_invalid(error: ValidationError, options: Mapping[str, str] = {}) ->
     """A validation error in one sentence that names the keys as the user wrote them, and says what is wrong in TOML's terms.
     ``options`` are the options of keys that go by another name on the command line.
     """
-    return "; ".join(f"{_key(item, options)}: {_wrong(item)}" for item in error.errors())
+    return "; ".join(_sentence(item, options) for item in error.errors())
+
+
+def _sentence(item: ErrorDetails, options: Mapping[str, str]) -> str:
+    wrong = _wrong(item)
+    return wrong if wrong.startswith("--") else f"{_key(item, options)}: {wrong}"
 
 
 def _key(item: ErrorDetails, options: Mapping[str, str]) -> str:

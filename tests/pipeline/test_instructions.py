@@ -46,6 +46,14 @@ def plain(cli: Cli) -> Path:
     return Path(built.stdout.strip())
 
 
+def test_a_workload_that_cannot_be_counted_is_refused_before_its_data_are_filled(cli: Cli, plain: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(Path(workload("point")).read_text().partition("[fixed]")[0])
+    done = cli("count", f"plain={plain}", "--workload", str(own), "--no-install", env=BY_VALGRIND)
+    assert done.code == 2 and "no workload has a [fixed] command: own" in done.stderr
+    assert "data" not in done.stderr
+
+
 def test_the_new_server_needs_fewer_instructions(cli: Cli, plain: Path, tmp_path: Path) -> None:
     done = cli.optimize("--trials", "1")
     assert done.code == 0, done.stderr

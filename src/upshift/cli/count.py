@@ -30,7 +30,7 @@ def count(
     from upshift import console
     from upshift.cli.session import locked, session
     from upshift.cli.single import find_variants
-    from upshift.errors import CountFailed, MissingTool
+    from upshift.errors import CountFailed, MissingTool, UsageError
     from upshift.instructions.tools import (
         NO_BOLT,
         NO_FIXED_ADDRESSES,
@@ -61,6 +61,9 @@ def count(
         # Measuring, and the machine's card, are none of its stages.
         stages = refuse_unstartable(variants) - len((Stage.MEASURE, Stage.CARD))
         measuring = prepare_measuring(options, variants, allow_install=not no_install, say=console.say)
+        if not any(each.fixed for each in measuring.train_on):
+            names = ", ".join(each.name for each in measuring.train_on)
+            raise UsageError(f"no workload has a [fixed] command: {names}", "docs/reference/workloads.md says what it is")
         with session("count", options.model_dump(mode="json"), stages=stages, jobs=0) as at_work:
             found = count_variants(at_work.lab, measuring, variants, by_bolt=by == "bolt")
     if not found.counts:
