@@ -27,6 +27,8 @@ from upshift.shell import Command, Shell
 from upshift.source.model import Source
 from upshift.values import Value, file_sha256
 
+VERSION = 1
+"""Raised when a package of the same servers comes out otherwise than before."""
 # The time that all files of the tarball bear, so that the same content gives the same archive: 2020-01-01 UTC.
 _FILE_TIME_S = 1_577_836_800
 # Half the time of level 6, and 2 % more bytes (a package of MySQL 9.7).
@@ -38,6 +40,11 @@ class Bundle(Value):
 
     folder: Path
     tarball: Path
+
+
+def libraries(parts: tuple[service.Part, ...]) -> Mapping[str, Path]:
+    """Upshift's own that a package with these parts holds, by their place in it."""
+    return {service.LIBRARY: programs_dir() / Path(service.LIBRARY).name} if "huge-text" in parts else {}
 
 
 def make_package(
@@ -67,9 +74,7 @@ def make_package(
     name = f"{kind.name}-{source.version}-upshift"
     tree = folder / name
     tree.mkdir(parents=True)
-    installed = dict(kind.install(source.path, plain.tree, server))
-    if "huge-text" in parts:
-        installed[service.LIBRARY] = programs_dir() / Path(service.LIBRARY).name
+    installed = {**kind.install(source.path, plain.tree, server), **libraries(parts)}
     for target, origin in installed.items():
         if not origin.exists():
             raise VerifyFailed(f"the package lacks {target}: there is no {origin}", "build the source again")

@@ -19,7 +19,7 @@ from upshift.server import mysql_building as building
 from upshift.server.instance import running
 from upshift.server.kind import Counters, Program, Repeatable, TestOutcome
 from upshift.server.mysql_change import change, gather_statistics
-from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, RESERVED, SETTINGS, THREAD_POOL, WRITTEN
+from upshift.server.mysql_settings import DEFAULT_STACK, LASTING, REPEATABLE, RESERVED, SETTINGS, THREAD_POOL, WRITTEN, given
 from upshift.server.nesting import deepest
 from upshift.shell import Command
 from upshift.toolchain.model import Toolchain
@@ -221,10 +221,10 @@ class MySQL:
             time.sleep(_BETWEEN_LOOKS_S)
 
     def pool_bytes(self, settings: Mapping[str, str]) -> int | None:
-        return _number(settings.get("innodb_buffer_pool_size", "128M"))
+        return _number(given(settings, "innodb_buffer_pool_size", "128M"))
 
     def most_connections(self, settings: Mapping[str, str]) -> int | None:
-        return _number(settings.get("max_connections", "151")) or None
+        return _number(given(settings, "max_connections", "151")) or None
 
     def verify(
         self,

@@ -91,3 +91,8 @@ REPEATABLE = Repeatable(
 )
 
 DEFAULT_STACK: Mapping[str, str] = {"thread_stack": "1M"}
+
+
+def given(settings: Mapping[str, str], name: str, default: str) -> str:
+    """A setting's value for the server: ``loose_`` before its name changes nothing, and of two the last counts."""
+    return next((value for key, value in reversed(list(settings.items())) if key.removeprefix("loose_") == name), default)

@@ -15,13 +15,15 @@ _PIECE = re.compile(
     | '(?:[^']|'')*'                # a string
     | "(?:[^"]|"")*"                # a name
     | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$   # a function's body
-    | --[^\n\r]*                    # a comment
-    | /\*.*?\*/
+    | (?P<line>--[^\n\r]*)          # a comment
+    | (?P<comment>/\*)
+    | (?P<atomic>(?i:\bBEGIN\s+ATOMIC\b))   # a function's body, of statements
+    | (?P<word>(?i:\b(?:CASE|END)\b))
     | (?P<end>;)
     """,
     re.X | re.S,
 )
-_NOTHING = re.compile(r"(?:\s|--[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/).)*\*/)*", re.S)
+_EDGE = re.compile(r"/\*|\*/")
 
 
 def change(connection: psycopg.Connection[Any], sql: str) -> str | None:
@@ -40,16 +42,31 @@ def change(connection: psycopg.Connection[Any], sql: str) -> str | None:
 
 
 def statements(sql: str) -> Iterator[str]:
-    """The statements of a text, told from each other as the server's own lexer does; comments nest for the server alone."""
-    start = 0
-    for piece in _PIECE.finditer(sql):
-        if piece["end"]:
-            yield from _said(sql[start : piece.start()])
-            start = piece.end()
-    yield from _said(sql[start:])
+    """The statements of a text, told from each other as the server's own lexer does. A text of comments alone is none."""
+    start = at = depth = 0
+    bare = ""
+    while piece := _PIECE.search(sql, at):
+        before = sql[at : piece.start()]
+        at = (_comment_end(sql, piece.start()) if piece["comment"] else None) or piece.end()
+        is_comment = piece["line"] or at > piece.end()
+        bare += before if is_comment or piece["end"] else before + piece[0]
+        if piece["atomic"]:
+            depth += 1
+        elif piece["word"] and depth:
+            depth += 1 if piece["word"].upper() == "CASE" else -1
+        elif piece["end"] and not depth:
+            if bare.strip():
+                yield sql[start : piece.start()].strip()
+            start, bare = at, ""
+    if (bare + sql[at:]).strip():
+        yield sql[start:].strip()
 
 
-def _said(text: str) -> Iterator[str]:
-    """Nothing for a text of comments alone."""
-    if not _NOTHING.fullmatch(text):
-        yield text.strip()
+def _comment_end(sql: str, begin: int) -> int | None:
+    """Behind a comment, in which others may be nested; None where it is not closed, which the server refuses."""
+    depth = 0
+    for edge in _EDGE.finditer(sql, begin):
+        depth += 1 if edge[0] == "/*" else -1
+        if not depth:
+            return edge.end()
+    return None

@@ -8,14 +8,14 @@ from pathlib import Path
 from upshift import __version__
 from upshift.build.model import Build
 from upshift.measure.model import Experiment
-from upshift.package.bundle import make_package
+from upshift.package.bundle import VERSION, libraries, make_package
 from upshift.profile.model import Gated
 from upshift.source.model import Source
 from upshift.stages.lab import Lab
 from upshift.stages.names import Stage
 from upshift.stages.verify import Verified
 from upshift.stages.work import Work
-from upshift.values import Value
+from upshift.values import Value, file_sha256
 from upshift.workbench import Workbench
 
 
@@ -69,6 +69,7 @@ def package(
 
     inputs = {
         "service": work.options.service,
+        "libraries": {name: file_sha256(file) for name, file in libraries(work.options.service).items() if file.exists()},
         "source": source,
         "verified": verified,
         "plain": plain,
@@ -77,7 +78,7 @@ def package(
         "trained_on": work.train_on,
         "files": lab.kind.install(source.path, plain.tree, verified.build.server),
     }
-    return lab.stages.run(Stage.PACKAGE, Packaged, action, inputs=inputs, keep=False)
+    return lab.stages.run(Stage.PACKAGE, Packaged, action, inputs=inputs, version=VERSION, keep=False)
 
 
 def _now() -> str:

@@ -105,6 +105,7 @@ def test_a_build_runs_from_where_it_lies() -> None:
         ({"innodb_buffer_pool_size": "64K"}, 2**16),
         ({"innodb_buffer_pool_size": "5242880"}, 5242880),
         ({"innodb_buffer_pool_size": "lots"}, 0),
+        ({"innodb_buffer_pool_size": "1G", "loose_innodb_buffer_pool_size": "64M"}, 2**26),
     ],
 )
 def test_the_pool(given: dict[str, str], size_bytes: int) -> None:

@@ -170,6 +170,9 @@ def test_a_connection_to_a_server_that_hangs_is_cut() -> None:
             pass
 
 
+ATOMIC = "CREATE FUNCTION f() RETURNS int Begin Atomic SELECT 1; SELECT CASE WHEN true THEN 2 END; END"
+
+
 @pytest.mark.parametrize(
     ("sql", "found"),
     [
@@ -183,6 +186,9 @@ def test_a_connection_to_a_server_that_hangs_is_cut() -> None:
         ("SELECT a LIKE'x\\';SELECT 2", ["SELECT a LIKE'x\\'", "SELECT 2"]),
         ("SELECT $1; SELECT $2", ["SELECT $1", "SELECT $2"]),
         ("SELECT 1 -- one;\r; SELECT 2; -- end\r", ["SELECT 1 -- one;", "SELECT 2"]),
+        ("/* a /* b; */ ; c */ SELECT 1; /* /* */ ;", ["/* a /* b; */ ; c */ SELECT 1", "/* /* */"]),
+        ("BEGIN; SELECT 1; END; SELECT CASE WHEN a THEN 1 END", ["BEGIN", "SELECT 1", "END", "SELECT CASE WHEN a THEN 1 END"]),
+        (f"{ATOMIC}; SELECT 3", [ATOMIC, "SELECT 3"]),
     ],
 )
 def test_statements_are_told_from_each_other(sql: str, found: list[str]) -> None:
