@@ -2,7 +2,7 @@
 
 use super::bytes::{bytes_of, is_introduced, with_introducers};
 use super::token::{Kind, Token, Tokens};
-use crate::{Dialect, Family, Value};
+use crate::{Dialect, Value};
 
 /// A literal after one of these is a value, and a parameter can stand there.
 const BEFORE_VALUES: [&str; 4] = ["LIKE", "BETWEEN", "LIMIT", "OFFSET"];
@@ -11,8 +11,9 @@ const DIGITS_MAX: usize = 18;
 
 /// The statement with `?` where a value stood, and the values in order: those that are compared, assigned, listed after IN or VALUES,
 /// or limit the result. What else is written as a literal stays, because there a parameter could mean something else or is not taken:
-/// in ORDER BY and GROUP BY, among the columns of a result, after a word such as DATE. So does a literal that no [`Value`] holds. Written
-/// into the text again, the values give a statement that means the same.
+/// in ORDER BY and GROUP BY, among the columns of a result, after a word such as DATE. So does a literal that no [`Value`] holds, and
+/// what stands in double quotes: the session's `sql_mode` says whether that is a text. Written into the text again, the values give a
+/// statement that means the same.
 ///
 /// A statement that has parameters of its own comes back as it is. None for one that is not UTF-8 where no value stands.
 #[must_use]
@@ -134,6 +135,10 @@ fn is_name(token: &Token<'_>) -> bool {
 
 /// What a literal says; `None` for one that no [`Value`] holds exactly, or whose quotes need more than doubling undone.
 fn value(bytes: &[u8], kind: Kind, dialect: Dialect) -> Option<Value> {
+    // A name, where MySQL's ANSI_QUOTES holds. Left in the text it is right with and without.
+    if bytes.starts_with(b"\"") {
+        return None;
+    }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if !is_introduced(bytes) => text,
         _ => return bytes_of(bytes, dialect).map(Value::Bytes),
@@ -141,16 +146,10 @@ fn value(bytes: &[u8], kind: Kind, dialect: Dialect) -> Option<Value> {
     if kind == Kind::Number {
         return number(text);
     }
-    let quote = match dialect.family {
-        Family::Mysql if text.starts_with('"') => '"',
-        _ => '\'',
-    };
-    let inside = text.strip_prefix(quote)?.strip_suffix(quote)?;
+    let inside = text.strip_prefix('\'')?.strip_suffix('\'')?;
     let escaped = dialect.backslash_escapes && inside.contains('\\');
-    let doubled = format!("{quote}{quote}");
-    let halved = inside.replace(&doubled, "");
-    let whole = !escaped && !halved.contains(quote);
-    whole.then(|| Value::Text(inside.replace(&doubled, &quote.to_string())))
+    let whole = !escaped && !inside.replace("''", "").contains('\'');
+    whole.then(|| Value::Text(inside.replace("''", "'")))
 }
 
 fn number(text: &str) -> Option<Value> {
@@ -182,7 +181,7 @@ fn number(text: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render;
+    use crate::{Family, render};
 
     fn int(number: i64) -> Value {
         Value::Int(number)
@@ -234,6 +233,27 @@ mod tests {
             assert_eq!(text, expected);
             assert_eq!(found, values, "{sql}");
         }
+    }
+
+    #[test]
+    fn what_double_quotes_hold_may_be_a_name() {
+        let bound = |sql: &[u8]| bind_literals(Family::Mysql, sql);
+        for (sql, expected, values) in [
+            (
+                r#"UPDATE t SET a = "b" WHERE "id" = 1 AND c IN ("d", 'e') AND f LIKE "g""#,
+                r#"UPDATE t SET a = "b" WHERE "id" = ? AND c IN ("d", ?) AND f LIKE "g""#,
+                vec![int(1), words("e")],
+            ),
+            // Behind an introducer no name can stand.
+            (
+                r#"UPDATE t SET a = _binary "b""#,
+                "UPDATE t SET a = ?",
+                vec![Value::Bytes(b"b".to_vec())],
+            ),
+        ] {
+            assert_eq!(bound(sql.as_bytes()), Some((expected.to_owned(), values)));
+        }
+        assert_eq!(bound(b"UPDATE t SET a = \"\xE9\""), None);
     }
 
     #[test]
