@@ -7,6 +7,8 @@ use crate::{Dialect, Value};
 /// A literal after one of these is a value, and a parameter can stand there.
 const BEFORE_VALUES: [&str; 4] = ["LIKE", "BETWEEN", "LIMIT", "OFFSET"];
 const COMPARISONS: [&[u8]; 8] = [b"=", b"<", b">", b"<=", b">=", b"<>", b"!=", b"<=>"];
+/// In a bracket that begins with one of these are no values of a list.
+const QUERIES: [&str; 4] = ["SELECT", "WITH", "VALUES", "TABLE"];
 const DIGITS_MAX: usize = 18;
 
 /// The statement with `?` where a value stood, and the values in order: those that are compared, assigned, listed after IN or VALUES,
@@ -117,6 +119,11 @@ impl<'a> Binder<'a> {
             self.rows = true;
         } else if token.is_one_of(&["ON", "SELECT", "RETURNING", "AS"]) && self.open.is_empty() {
             self.rows = false;
+        } else if token.is_one_of(&QUERIES) && self.last.is_some_and(|last| last.is(b"(")) {
+            // IN has a subquery, whose commas are its own.
+            if let Some(lists) = self.open.last_mut() {
+                *lists = false;
+            }
         } else if token.is_word("BETWEEN") {
             self.between = true;
         } else if token.is_word("AND") {
@@ -226,6 +233,21 @@ mod tests {
             (
                 "SELECT a FROM t WHERE a = ? AND b = 1",
                 "SELECT a FROM t WHERE a = ? AND b = 1",
+                vec![],
+            ),
+            (
+                "DELETE FROM t WHERE a IN (SELECT b, 1 FROM u WHERE c = 2 GROUP BY c, 2 ORDER BY a, 1) AND d IN (3, 4)",
+                "DELETE FROM t WHERE a IN (SELECT b, 1 FROM u WHERE c = ? GROUP BY c, 2 ORDER BY a, 1) AND d IN (?, ?)",
+                vec![int(2), int(3), int(4)],
+            ),
+            (
+                "SELECT 1 FROM t WHERE a IN ( /* b */ WITH c AS (TABLE u) SELECT d, 1 FROM c ORDER BY d, 1)",
+                "SELECT 1 FROM t WHERE a IN ( /* b */ WITH c AS (TABLE u) SELECT d, 1 FROM c ORDER BY d, 1)",
+                vec![],
+            ),
+            (
+                "SELECT 1 FROM t WHERE a IN (VALUES ROW(1), ROW(2) ORDER BY column_0, 1) OR b IN (TABLE u ORDER BY a, 1)",
+                "SELECT 1 FROM t WHERE a IN (VALUES ROW(1), ROW(2) ORDER BY column_0, 1) OR b IN (TABLE u ORDER BY a, 1)",
                 vec![],
             ),
         ] {
