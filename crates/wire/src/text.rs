@@ -84,7 +84,18 @@ fn literal(dialect: Dialect, value: &Value, text: &mut String) {
             plain(value, text);
             text.push(')');
         }
-        Value::Int(_) | Value::Decimal { .. } => plain(value, text),
+        // MySQL makes a double of digits only where they have an exponent; elsewhere a text in quotes is of the type that is wanted.
+        Value::Double(number) if dialect.family == Family::Mysql && number.is_finite() => {
+            let is_negative = number.is_sign_negative();
+            let (open, close) = if is_negative { ("(", ")") } else { ("", "") };
+            write!(text, "{open}{number:e}{close}").expect("a String takes all text");
+        }
+        Value::Double(_) => {
+            text.push('\'');
+            plain(value, text);
+            text.push('\'');
+        }
+        Value::Int(_) | Value::UInt(_) | Value::Decimal { .. } => plain(value, text),
     }
 }
 
@@ -99,6 +110,8 @@ pub(crate) fn plain(value: &Value, text: &mut String) {
     let written = match value {
         Value::Null => Ok(()),
         Value::Int(number) => write!(text, "{number}"),
+        Value::UInt(number) => write!(text, "{number}"),
+        Value::Double(number) => write!(text, "{number}"),
         Value::Decimal { unscaled, scale: 0 } => write!(text, "{unscaled}"),
         Value::Decimal { unscaled, scale } => {
             let sign = if *unscaled < 0 { "-" } else { "" };
@@ -192,6 +205,22 @@ mod tests {
             };
             assert_eq!(render(dialect, "?", &value), text);
         }
+    }
+
+    #[test]
+    fn doubles_are_literals_that_the_server_reads_as_doubles() {
+        let numbers = [10.0, -0.1, 1e300, f64::NAN, f64::INFINITY];
+        let mut values = numbers.map(Value::Double).to_vec();
+        values.push(Value::UInt(u64::MAX));
+        let sql = "?, ?, ?, ?, ?, ?";
+        assert_eq!(
+            render(Family::Mysql, sql, &values),
+            "1e1, (-1e-1), 1e300, 'NaN', 'inf', 18446744073709551615"
+        );
+        assert_eq!(
+            render(Family::Postgres, "?, ?, ?", &values[..2]),
+            "'10', '-0.1', ?"
+        );
     }
 
     #[test]

@@ -7,6 +7,10 @@ pub enum Value {
     Null,
     /// Any integer column.
     Int(i64),
+    /// An integer that MySQL is told to be unsigned.
+    UInt(u64),
+    /// A floating point number. As a text it would be another value where the server compares it with a text.
+    Double(f64),
     /// An exact number: `unscaled` / 10^`scale`.
     Decimal {
         /// The digits as an integer.

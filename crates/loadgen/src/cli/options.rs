@@ -174,7 +174,7 @@ pub struct LoadOptions {
     /// Seconds of load before the measured part.
     #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = seconds)]
     pub warmup_seconds: f64,
-    /// Seconds to wait for the last answers after the end.
+    /// Seconds to wait for the last answers after the end, 0.1 at least.
     #[arg(long, value_name = "S", default_value_t = 30.0, value_parser = seconds)]
     pub wait_seconds: f64,
     /// End after this number of transactions, or after --seconds.

@@ -29,6 +29,8 @@ use worker::is_full;
 
 /// So often the live line is renewed and Ctrl-C looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// So long is waited for the last answers at least: those that are on their way when the load ends belong to it.
+const WAIT_MIN: Duration = Duration::from_millis(100);
 /// So long is waited for each other connection where one was refused.
 const OTHERS: Duration = Duration::from_secs(1);
 
@@ -208,23 +210,25 @@ fn finish(
 ) -> Finished {
     let mut working = run.plan.connections;
     let mut interrupted = false;
-    let wait_ns = run.plan.wait.as_nanos() as u64;
+    let wait_ns = run.plan.wait.max(WAIT_MIN).as_nanos() as u64;
     while working > 0 {
-        match inbox.recv_timeout(TICK) {
-            Ok(report) => {
-                working -= 1;
-                if let Report::NoThread(error) = report {
-                    run.fail(format!("cannot run the connections: {error}"));
-                }
-            }
+        let first = match inbox.recv_timeout(TICK) {
+            Ok(report) => Some(report),
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => None,
+        };
+        // Read before all that was told is taken: what came in time is not stuck, however much there is of it.
+        let now_ns = run.clock.now_ns();
+        for report in first.into_iter().chain(inbox.try_iter()) {
+            working = working.saturating_sub(1);
+            if let Report::NoThread(error) = report {
+                run.fail(format!("cannot run the connections: {error}"));
+            }
         }
         if interrupt.load(Ordering::Relaxed) && !interrupted {
             interrupted = true;
             run.end();
         }
-        let now_ns = run.clock.now_ns();
         let elapsed_ns = now_ns.saturating_sub(run.begin_ns());
         tick(&run.collector, elapsed_ns as f64 / 1e9);
         // Those that are parked have nothing to tell and would sleep on after Ctrl-C.

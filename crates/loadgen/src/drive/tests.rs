@@ -1,5 +1,7 @@
 //! The honesty of the drive, against a fake server and a fake clock.
 
+mod ending;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -218,27 +220,6 @@ fn a_server_that_never_answers_again_is_told_in_full() {
     assert_eq!((totals.latency.len(), totals.not_begun), (30, 23));
     assert_eq!((totals.lag.len(), totals.unanswered), (5 + 23, 2));
     assert!(totals.latency.max() >= 300 * MS, "{}", totals.latency.max());
-}
-
-#[test]
-fn connections_that_cannot_run_end_the_load_with_the_reason() {
-    let plan = plan(2, Arrivals::Closed, Duration::from_secs(60));
-    let clock = Arc::new(FakeClock::default());
-    let run = Run::new(plan, clock, Collector::new(0, 0));
-    run.begin();
-    let (reports, inbox) = std::sync::mpsc::channel();
-    let memory = std::io::ErrorKind::OutOfMemory;
-    reports.send(Report::NoThread(memory.into())).expect("told");
-    drop(reports);
-    let finished = finish(
-        &run,
-        &Plain::one(),
-        &inbox,
-        &AtomicBool::new(false),
-        &mut |_, _| {},
-    );
-    let why = finished.failure.expect("a failure");
-    assert!(why.contains("out of memory"), "{why}");
 }
 
 #[test]

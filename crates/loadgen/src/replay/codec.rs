@@ -9,6 +9,8 @@ const DECIMAL: u8 = 2;
 const TEXT: u8 = 3;
 const TIMESTAMP: u8 = 4;
 const BYTES: u8 = 5;
+const UINT: u8 = 6;
+const DOUBLE: u8 = 7;
 
 fn put_value(out: &mut Vec<u8>, value: &Value) {
     match value {
@@ -16,6 +18,14 @@ fn put_value(out: &mut Vec<u8>, value: &Value) {
         Value::Int(number) => {
             out.push(INT);
             put_signed(out, *number);
+        }
+        Value::UInt(number) => {
+            out.push(UINT);
+            put_number(out, *number);
+        }
+        Value::Double(number) => {
+            out.push(DOUBLE);
+            out.extend_from_slice(&number.to_le_bytes());
         }
         Value::Decimal { unscaled, scale } => {
             out.extend_from_slice(&[DECIMAL, *scale]);
@@ -47,6 +57,8 @@ fn value(bytes: &mut Bytes<'_>) -> Result<Value, Malformed> {
     Ok(match bytes.byte()? {
         NULL => Value::Null,
         INT => Value::Int(bytes.signed()?),
+        UINT => Value::UInt(bytes.number()?),
+        DOUBLE => Value::Double(f64::from_le_bytes(bytes.array()?)),
         DECIMAL => {
             let scale = bytes.byte()?;
             let unscaled = bytes.signed()?;

@@ -10,8 +10,10 @@ use crate::session::{StatementSpec, Way};
 /// The first bytes of every trace.
 pub(super) const MAGIC: &[u8; 8] = b"UPSHTRCE";
 /// Raised when an older program could not read what a newer one writes. Captures begin with the same bytes, and have lower versions.
-pub(super) const VERSION: u32 = 22;
-const _: () = assert!(VERSION >= ::trace::LOAD_FROM);
+pub(super) const VERSION: u32 = 23;
+/// The oldest that is read. 22 lacked unsigned integers and doubles, and is the same beside.
+pub(super) const OLDEST: u32 = 22;
+const _: () = assert!(OLDEST >= ::trace::LOAD_FROM);
 /// Magic and version.
 pub(super) const HEAD_BYTES: usize = MAGIC.len() + size_of::<u32>();
 /// Kind, length and checksum before each block's payload.

@@ -9,7 +9,7 @@ use ::trace::bytes::{Bytes, Malformed};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::format::{
-    BLOCK_HEAD_BYTES, BlockKind, Ending, HEAD_BYTES, MAGIC, Meta, VERSION, checksum,
+    BLOCK_HEAD_BYTES, BlockKind, Ending, HEAD_BYTES, MAGIC, Meta, OLDEST, VERSION, checksum,
 };
 use super::tape::{Event, Step};
 use super::writer::Ended;
@@ -386,7 +386,7 @@ impl Blocks {
         if magic != MAGIC {
             return Err(no_trace(path));
         }
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             let hint = match version {
                 ::trace::VERSION => {
                     "`upshift stack capture` wrote it: `upshift load import` makes a trace of it that can be replayed"
@@ -400,7 +400,7 @@ impl Blocks {
             };
             return Err(Failure::new(
                 format!(
-                    "{} is a trace of version {version}, and this upshift-load reads version {VERSION}",
+                    "{} is a trace of version {version}, and this upshift-load reads versions {OLDEST} to {VERSION}",
                     path.display()
                 ),
                 hint,

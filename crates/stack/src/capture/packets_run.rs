@@ -13,9 +13,9 @@ use super::counts::Counts;
 use super::live::Live;
 use super::observer::Observer;
 use super::options::Options;
-use super::packets::{PORTS, Packet, Packets, Reading, port_of};
+use super::packets::{PORTS, Packet, Packets, Reading, UNREAD_BLOCK, port_of};
 use super::run::{Captured, Progress, is_full, trace};
-use super::summary::Summary;
+use super::summary::{Summary, why_unread};
 use crate::failure::Failure;
 use crate::output;
 
@@ -45,8 +45,7 @@ pub fn read(
     let ports = ports(options, url.as_ref())?;
     let packets = Packets::open(path, pressed)?;
     let mut run = Run::new(options, url, &ports);
-    let whole =
-        packets.read(|packet| run.take(&packet) && !run.is_over() && !pressed.load(Relaxed));
+    let whole = packets.read(|packet| run.pass(packet) && !run.is_over() && !pressed.load(Relaxed));
     let name = path.display();
     // What was asked to end has not broken off.
     let broken = whole.err().filter(|_| !pressed.load(Relaxed));
@@ -80,7 +79,8 @@ pub fn listen(
         let whole = Packets::of(source, "what tcpdump writes").map(|packets| {
             // Read to the end, so that tcpdump comes to its own and says what was dropped.
             packets.read(|packet| {
-                if !end.is_done() && (end.is_behind(packet.at_ns) || !run.take(&packet)) {
+                let is_behind = packet.as_ref().is_some_and(|one| end.is_behind(one.at_ns));
+                if !end.is_done() && (is_behind || !run.pass(packet)) {
                     end.done();
                 }
                 true
@@ -110,6 +110,8 @@ struct Run<'a> {
     begun: Option<Begun>,
     failed: Option<Failure>,
     number: u64,
+    /// Those of them in blocks that are not read.
+    in_unread_blocks: u64,
     looked: Instant,
 }
 
@@ -124,13 +126,27 @@ impl<'a> Run<'a> {
             begun: None,
             failed: None,
             number: 0,
+            in_unread_blocks: 0,
             looked: Instant::now(),
         }
     }
 
-    /// Take a packet; false when no more is wanted.
-    fn take(&mut self, packet: &Packet) -> bool {
+    /// The next packet; none for one in a block that is not read. False when no more is wanted.
+    fn pass(&mut self, packet: Option<Packet>) -> bool {
         self.number += 1;
+        match packet {
+            Some(packet) => self.take(&packet),
+            None => self.in_unread_blocks += 1,
+        }
+        let looks = self.number.is_multiple_of(LOOK) || self.looked.elapsed() >= LOOK_TIME;
+        if looks {
+            self.looked = Instant::now();
+            self.progress.say(&self.counts);
+        }
+        self.failed.is_none() && !(looks && is_full(self.options))
+    }
+
+    fn take(&mut self, packet: &Packet) {
         if self.begun.is_none() {
             let (options, url) = (self.options, self.url.as_ref());
             match begin(options, url, self.ports, packet, &self.counts) {
@@ -146,12 +162,6 @@ impl<'a> Run<'a> {
             let open = begun.reading.open() as u64;
             self.counts.open.store(open, Relaxed);
         }
-        let looks = self.number.is_multiple_of(LOOK) || self.looked.elapsed() >= LOOK_TIME;
-        if looks {
-            self.looked = Instant::now();
-            self.progress.say(&self.counts);
-        }
-        self.failed.is_none() && !(looks && is_full(self.options))
     }
 
     /// Whether the packets have come to the end of the time that is wanted of them.
@@ -176,7 +186,12 @@ impl<'a> Run<'a> {
             return Err(failure);
         }
         let Some(begun) = self.begun else {
-            let broken = broken.map_or_else(String::new, |why| format!(" ({why})"));
+            let unread = match self.in_unread_blocks {
+                0 => None,
+                count => Some(format!("{count} of them: {}", why_unread(UNREAD_BLOCK))),
+            };
+            let whys = broken.into_iter().chain(unread);
+            let broken: String = whys.map(|why| format!(" ({why})")).collect();
             return Err(Failure::failed(
                 none(self.number, &words(self.ports), &broken),
                 "name the server's port with --port; a unix socket has no packets: use --listen or --take-socket",
@@ -189,7 +204,8 @@ impl<'a> Run<'a> {
             began_ns,
             last_ns,
         } = begun;
-        let read = reading.finish(&mut observer);
+        let mut read = reading.finish(&mut observer);
+        read.unread_in_blocks(self.in_unread_blocks);
         let ending = Ending {
             duration_us: (last_ns - began_ns) / 1000,
             ..Ending::default()
@@ -269,6 +285,11 @@ mod tests {
     use clap::Parser;
     use etherparse::PacketBuilder;
     use pcap_file::DataLink;
+    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+    use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
+    use pcap_file::pcapng::blocks::packet::PacketBlock;
+    use pcap_file::pcapng::blocks::simple_packet::SimplePacketBlock;
+    use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 
     use super::*;
 
@@ -289,16 +310,88 @@ mod tests {
             let packet = if ends { packet.rst() } else { packet.syn() };
             let mut data = Vec::new();
             packet.write(&mut data, b"").expect("room");
-            assert!(run.take(&Packet {
+            assert!(run.pass(Some(Packet {
                 link: DataLink::RAW,
                 at_ns: 1,
                 data: &data,
                 whole: data.len(),
-            }));
+            })));
         }
         let line = run.counts.line();
         drop(run);
         std::fs::remove_file(&trace).expect("a trace");
         assert!(line.starts_with("2 connections (1 open)"), "{line}");
+    }
+
+    /// A capture of a file with so many packets in simple, obsolete and enhanced blocks, and of its packets how many were not read.
+    fn blocks(name: &str, simple: usize, obsolete: usize, enhanced: usize) -> Result<u64, Failure> {
+        let mut frame = Vec::new();
+        let packet = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let syn = packet.tcp(4000, 3306, 1, 100).syn();
+        syn.write(&mut frame, b"").expect("room");
+        let length = frame.len() as u32;
+        let simple_one = || SimplePacketBlock {
+            original_len: length,
+            data: (&frame).into(),
+        };
+        let obsolete_one = || PacketBlock {
+            interface_id: 0,
+            drop_count: 0,
+            timestamp: 5,
+            captured_len: length,
+            original_len: length,
+            data: (&frame).into(),
+            options: Vec::new(),
+        };
+        let enhanced_one = || EnhancedPacketBlock {
+            interface_id: 0,
+            timestamp: Duration::from_nanos(5),
+            original_len: length,
+            data: (&frame).into(),
+            options: Vec::new(),
+        };
+        let interface = InterfaceDescriptionBlock::new(DataLink::RAW, 0).into_block();
+        let simple = (0..simple).map(|_| simple_one().into_block());
+        let obsolete = (0..obsolete).map(|_| obsolete_one().into_block());
+        let enhanced = (0..enhanced).map(|_| enhanced_one().into_block());
+        let mut writer = PcapNgWriter::new(Vec::new()).expect("a header");
+        for block in std::iter::once(interface)
+            .chain(simple)
+            .chain(enhanced)
+            .chain(obsolete)
+        {
+            writer.write_block(&block).expect("written");
+        }
+        let path = |what| {
+            std::env::temp_dir().join(format!("upshift-{name}-{what}-{}", std::process::id()))
+        };
+        let (file, trace) = (path("pcapng"), path("trace"));
+        std::fs::write(&file, writer.into_inner()).expect("a file");
+        let words = ["capture", "--pcap", "-", &trace.display().to_string()];
+        let captured = read(
+            &Line::parse_from(words).options,
+            &file,
+            None,
+            &Arc::default(),
+        );
+        let _ = (std::fs::remove_file(&file), std::fs::remove_file(&trace));
+        let packets = captured?.0.packets.expect("of packets");
+        assert_eq!(packets.broken, None);
+        Ok(packets
+            .unread_packets
+            .get(UNREAD_BLOCK)
+            .copied()
+            .unwrap_or_default())
+    }
+
+    #[test]
+    fn packets_in_blocks_that_are_not_read_are_counted() {
+        assert_eq!(blocks("read", 0, 0, 1).ok(), Some(0));
+        assert_eq!(blocks("some", 2, 1, 1).ok(), Some(3));
+        let failure = blocks("none", 2, 1, 0).expect_err("nothing read");
+        let why = "none of the 3 packets";
+        assert!(failure.message.starts_with(why), "{}", failure.message);
+        let why = "(3 of them: simple packet blocks, which have no time,";
+        assert!(failure.message.contains(why), "{}", failure.message);
     }
 }

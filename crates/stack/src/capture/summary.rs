@@ -11,7 +11,7 @@ use wire::{Family, ServerUrl};
 
 use super::counts::{Counts, bytes};
 use super::observer::Seen;
-use super::packets::Read;
+use super::packets::{Read, UNREAD_BLOCK};
 use super::place::Place;
 use super::proxy::Forwarded;
 use crate::output::{counted, quoted};
@@ -242,8 +242,13 @@ impl Summary {
     }
 }
 
-fn why_unread(why: &str) -> &str {
+/// What a reason of `unread_packets` means.
+#[must_use]
+pub fn why_unread(why: &str) -> &str {
     match why {
+        UNREAD_BLOCK => {
+            "simple packet blocks, which have no time, and obsolete packet blocks of pcapng are not read"
+        }
         "fragment" => "IP fragments are not reassembled",
         "cut" => "cut off within the headers (tcpdump -s 0 keeps packets whole)",
         _ => "the link type is unknown",
@@ -305,7 +310,7 @@ mod tests {
         let trace = std::path::Path::new("/no/app.trace");
         let summary = Summary::new(trace, url.family, Some(&url), &counts, seen, None, &ending);
         let read = Read {
-            unread_packets: [("cut", 7)].into(),
+            unread_packets: [("cut", 7), (UNREAD_BLOCK, 8)].into(),
             given_up: 9,
             ..Read::default()
         };
@@ -330,6 +335,7 @@ mod tests {
             "the server could not be reached for 4 clients",
             "TLS failed on 2 connections; the first: TLS with a client: received fatal alert: UnknownCa",
             "7 packets could not be read: cut off within the headers (tcpdump -s 0 keeps packets whole)",
+            "8 packets could not be read: simple packet blocks, which have no time, and obsolete packet blocks of pcapng are not read",
             "given up: 9 connections, silent for long and without an end",
             "11 packets dropped before they could be captured: what they held is among the gaps",
             "not all packets were read: the data ends within a packet",

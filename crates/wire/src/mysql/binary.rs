@@ -195,27 +195,35 @@ fn made<'a>(
     Ok(Cell::Bytes(&mine[..used]))
 }
 
-/// The type that a parameter is sent as; NULL goes as what the parameter was before.
-pub(super) fn kind(value: &Value, before: u8) -> u8 {
-    match value {
-        Value::Null => before,
+/// The flag beside a parameter's type.
+const UNSIGNED: u16 = 0x8000;
+
+/// The type that a parameter is sent as, with its flag; NULL goes as what the parameter was before.
+pub(super) fn kind(value: &Value, before: u16) -> u16 {
+    let kind = match value {
+        Value::Null => return before,
+        Value::UInt(_) => return UNSIGNED | u16::from(LONGLONG),
         Value::Int(_) => LONGLONG,
+        Value::Double(_) => DOUBLE,
         Value::Decimal { .. } => NEWDECIMAL,
         Value::Text(_) => VAR_STRING,
         // No character set: the server converts nothing.
         Value::Bytes(_) => BLOB,
         Value::Timestamp(_) => DATETIME,
-    }
+    };
+    kind.into()
 }
 
 /// What a parameter that was NULL from the first on is sent as.
-pub(super) const KIND_UNKNOWN: u8 = VAR_STRING;
+pub(super) const KIND_UNKNOWN: u16 = VAR_STRING as u16;
 
 /// Write a parameter; NULL is not written, the bitmap says it.
 pub(super) fn put(out: &mut Vec<u8>, value: &Value, scratch: &mut String) {
     match value {
         Value::Null => {}
         Value::Int(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::UInt(number) => out.extend_from_slice(&number.to_le_bytes()),
+        Value::Double(number) => out.extend_from_slice(&number.to_le_bytes()),
         Value::Text(words) => put_text(out, words.as_bytes()),
         Value::Bytes(bytes) => put_text(out, bytes),
         Value::Decimal { .. } => {

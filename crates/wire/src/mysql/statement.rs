@@ -24,7 +24,7 @@ const BULK_BYTES: usize = 1 << 20;
 #[derive(Default)]
 pub(super) struct Prepared {
     /// The parameter types that the server knows: sent again only where they change.
-    kinds: Vec<u8>,
+    kinds: Vec<u16>,
     definitions: Definitions,
 }
 
@@ -212,15 +212,15 @@ impl Mysql {
     }
 }
 
-fn put_kinds(out: &mut Vec<u8>, kinds: &[u8]) {
+fn put_kinds(out: &mut Vec<u8>, kinds: &[u16]) {
     for kind in kinds {
-        out.extend_from_slice(&[*kind, 0]);
+        out.extend_from_slice(&kind.to_le_bytes());
     }
 }
 
 /// How many of the first rows have parameters of the same types, and these types.
-fn alike(statement: &Statement, rows: &[Vec<Value>]) -> (usize, Vec<u8>) {
-    let mut kinds: Vec<Option<u8>> = vec![None; statement.parameters.into()];
+fn alike(statement: &Statement, rows: &[Vec<Value>]) -> (usize, Vec<u16>) {
+    let mut kinds: Vec<Option<u16>> = vec![None; statement.parameters.into()];
     let mut fits = |row: &Vec<Value>| {
         row.iter().zip(&mut kinds).all(|(value, kind)| {
             *value == Value::Null || {
@@ -245,6 +245,20 @@ mod tests {
         let (value, mut sent) = (Value::Bytes(vec![0xFF, 0]), Vec::new());
         binary::put(&mut sent, &value, &mut String::new());
         assert_eq!((binary::kind(&value, 0), sent), (252, vec![2, 0xFF, 0]));
+    }
+
+    #[test]
+    fn numbers_go_as_what_they_are() {
+        for (value, kind, bytes) in [
+            (Value::Int(-2), [8, 0], (-2_i64).to_le_bytes()),
+            (Value::UInt(u64::MAX), [8, 0x80], [0xFF; 8]),
+            (Value::Double(10.5), [5, 0], 10.5_f64.to_le_bytes()),
+        ] {
+            let (mut kinds, mut sent) = (Vec::new(), Vec::new());
+            put_kinds(&mut kinds, &[binary::kind(&value, 0)]);
+            binary::put(&mut sent, &value, &mut String::new());
+            assert_eq!((&kinds[..], &sent[..]), (&kind[..], &bytes[..]));
+        }
     }
 
     #[test]

@@ -2,17 +2,20 @@
 
 use super::bytes::{bytes_of, is_introduced, with_introducers};
 use super::token::{Kind, Token, Tokens};
-use crate::{Dialect, Family, Value};
+use crate::{Dialect, Value};
 
 /// A literal after one of these is a value, and a parameter can stand there.
 const BEFORE_VALUES: [&str; 4] = ["LIKE", "BETWEEN", "LIMIT", "OFFSET"];
 const COMPARISONS: [&[u8]; 8] = [b"=", b"<", b">", b"<=", b">=", b"<>", b"!=", b"<=>"];
+/// In a bracket that begins with one of these are no values of a list.
+const QUERIES: [&str; 4] = ["SELECT", "WITH", "VALUES", "TABLE"];
 const DIGITS_MAX: usize = 18;
 
 /// The statement with `?` where a value stood, and the values in order: those that are compared, assigned, listed after IN or VALUES,
 /// or limit the result. What else is written as a literal stays, because there a parameter could mean something else or is not taken:
-/// in ORDER BY and GROUP BY, among the columns of a result, after a word such as DATE. So does a literal that no [`Value`] holds. Written
-/// into the text again, the values give a statement that means the same.
+/// in ORDER BY and GROUP BY, among the columns of a result, after a word such as DATE. So does a literal that no [`Value`] holds, and
+/// what stands in double quotes: the session's `sql_mode` says whether that is a text. Written into the text again, the values give a
+/// statement that means the same.
 ///
 /// A statement that has parameters of its own comes back as it is. None for one that is not UTF-8 where no value stands.
 #[must_use]
@@ -116,6 +119,11 @@ impl<'a> Binder<'a> {
             self.rows = true;
         } else if token.is_one_of(&["ON", "SELECT", "RETURNING", "AS"]) && self.open.is_empty() {
             self.rows = false;
+        } else if token.is_one_of(&QUERIES) && self.last.is_some_and(|last| last.is(b"(")) {
+            // IN has a subquery, whose commas are its own.
+            if let Some(lists) = self.open.last_mut() {
+                *lists = false;
+            }
         } else if token.is_word("BETWEEN") {
             self.between = true;
         } else if token.is_word("AND") {
@@ -134,6 +142,10 @@ fn is_name(token: &Token<'_>) -> bool {
 
 /// What a literal says; `None` for one that no [`Value`] holds exactly, or whose quotes need more than doubling undone.
 fn value(bytes: &[u8], kind: Kind, dialect: Dialect) -> Option<Value> {
+    // A name, where MySQL's ANSI_QUOTES holds. Left in the text it is right with and without.
+    if bytes.starts_with(b"\"") {
+        return None;
+    }
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if !is_introduced(bytes) => text,
         _ => return bytes_of(bytes, dialect).map(Value::Bytes),
@@ -141,16 +153,10 @@ fn value(bytes: &[u8], kind: Kind, dialect: Dialect) -> Option<Value> {
     if kind == Kind::Number {
         return number(text);
     }
-    let quote = match dialect.family {
-        Family::Mysql if text.starts_with('"') => '"',
-        _ => '\'',
-    };
-    let inside = text.strip_prefix(quote)?.strip_suffix(quote)?;
+    let inside = text.strip_prefix('\'')?.strip_suffix('\'')?;
     let escaped = dialect.backslash_escapes && inside.contains('\\');
-    let doubled = format!("{quote}{quote}");
-    let halved = inside.replace(&doubled, "");
-    let whole = !escaped && !halved.contains(quote);
-    whole.then(|| Value::Text(inside.replace(&doubled, &quote.to_string())))
+    let whole = !escaped && !inside.replace("''", "").contains('\'');
+    whole.then(|| Value::Text(inside.replace("''", "'")))
 }
 
 fn number(text: &str) -> Option<Value> {
@@ -182,7 +188,7 @@ fn number(text: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render;
+    use crate::{Family, render};
 
     fn int(number: i64) -> Value {
         Value::Int(number)
@@ -229,11 +235,47 @@ mod tests {
                 "SELECT a FROM t WHERE a = ? AND b = 1",
                 vec![],
             ),
+            (
+                "DELETE FROM t WHERE a IN (SELECT b, 1 FROM u WHERE c = 2 GROUP BY c, 2 ORDER BY a, 1) AND d IN (3, 4)",
+                "DELETE FROM t WHERE a IN (SELECT b, 1 FROM u WHERE c = ? GROUP BY c, 2 ORDER BY a, 1) AND d IN (?, ?)",
+                vec![int(2), int(3), int(4)],
+            ),
+            (
+                "SELECT 1 FROM t WHERE a IN ( /* b */ WITH c AS (TABLE u) SELECT d, 1 FROM c ORDER BY d, 1)",
+                "SELECT 1 FROM t WHERE a IN ( /* b */ WITH c AS (TABLE u) SELECT d, 1 FROM c ORDER BY d, 1)",
+                vec![],
+            ),
+            (
+                "SELECT 1 FROM t WHERE a IN (VALUES ROW(1), ROW(2) ORDER BY column_0, 1) OR b IN (TABLE u ORDER BY a, 1)",
+                "SELECT 1 FROM t WHERE a IN (VALUES ROW(1), ROW(2) ORDER BY column_0, 1) OR b IN (TABLE u ORDER BY a, 1)",
+                vec![],
+            ),
         ] {
             let (text, found) = bind_literals(Family::Mysql, sql.as_bytes()).expect("UTF-8");
             assert_eq!(text, expected);
             assert_eq!(found, values, "{sql}");
         }
+    }
+
+    #[test]
+    fn what_double_quotes_hold_may_be_a_name() {
+        let bound = |sql: &[u8]| bind_literals(Family::Mysql, sql);
+        for (sql, expected, values) in [
+            (
+                r#"UPDATE t SET a = "b" WHERE "id" = 1 AND c IN ("d", 'e') AND f LIKE "g""#,
+                r#"UPDATE t SET a = "b" WHERE "id" = ? AND c IN ("d", ?) AND f LIKE "g""#,
+                vec![int(1), words("e")],
+            ),
+            // Behind an introducer no name can stand.
+            (
+                r#"UPDATE t SET a = _binary "b""#,
+                "UPDATE t SET a = ?",
+                vec![Value::Bytes(b"b".to_vec())],
+            ),
+        ] {
+            assert_eq!(bound(sql.as_bytes()), Some((expected.to_owned(), values)));
+        }
+        assert_eq!(bound(b"UPDATE t SET a = \"\xE9\""), None);
     }
 
     #[test]

@@ -12,7 +12,8 @@ pub fn used_database(dialect: Dialect, sql: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(name.bytes).ok()?;
     let name = match name.kind {
         Kind::Word => text.to_owned(),
-        Kind::Name => {
+        // In double quotes only ANSI_QUOTES lets it stand here, and makes a name of it.
+        Kind::Name | Kind::Text if text.starts_with(['`', '"']) => {
             let quote = text.chars().next()?;
             let inner = text.get(1..text.len() - 1)?;
             inner.replace(&format!("{quote}{quote}"), &quote.to_string())
@@ -34,7 +35,10 @@ mod tests {
             ("/* pool */ use `a ``b`;", Some("a `b")),
             ("use shop -- and more", Some("shop")),
             ("USE", None),
+            ("USE \"a \"\"b\"", Some("a \"b")),
+            ("USE \"", None),
             ("USE 'shop'", None),
+            ("USE x'00'", None),
             ("USE shop; SELECT 1", None),
             ("SELECT 1", None),
         ] {

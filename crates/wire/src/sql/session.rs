@@ -57,9 +57,11 @@ fn is_autocommit(target: &[Token<'_>], scope: &mut Scope) -> bool {
         }
         _ => return false,
     };
-    let name = name.bytes;
-    let name = name.strip_prefix(b"`").unwrap_or(name);
-    let name = name.strip_suffix(b"`").unwrap_or(name);
+    let name = match name.bytes {
+        // In double quotes only ANSI_QUOTES lets it stand here, and makes a name of it.
+        [b'`', name @ .., b'`'] | [b'"', name @ .., b'"'] => name,
+        name => name,
+    };
     own == Scope::Session && name.eq_ignore_ascii_case(b"autocommit")
 }
 
@@ -97,6 +99,7 @@ mod tests {
         for (sql, expected) in [
             ("SET autocommit=0", Some(false)),
             ("set `AUTOCOMMIT` := off;", Some(false)),
+            ("SET \"autocommit\" = 0", Some(false)),
             ("SET autocommit='OFF'", Some(false)),
             ("SET autocommit = \"on\"", Some(true)),
             ("SET @@autocommit = FALSE", Some(false)),

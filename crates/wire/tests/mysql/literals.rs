@@ -8,6 +8,59 @@ pub fn everything(connection: &mut dyn Connection) {
     zeros_before_numbers(connection);
     strings(connection);
     comments(connection);
+    numbers_as_parameters(connection);
+}
+
+/// A parameter, and the same in the text, are of the type that is meant: a text compared with a text is another thing.
+fn numbers_as_parameters(connection: &mut dyn Connection) {
+    for (sql, values, expected) in [
+        ("SELECT '10.0' = ?", vec![Value::Double(10.0)], "1"),
+        ("SELECT '10.0' = ?", vec![Value::Text("10".into())], "0"),
+        (
+            "SELECT CAST(0.1 AS FLOAT) = ?",
+            vec![Value::Double(f64::from(0.1_f32))],
+            "1",
+        ),
+        ("SELECT ? / 4", vec![Value::Double(-1e300)], "-2.5e299"),
+        (
+            "SELECT ? - 1",
+            vec![Value::UInt(u64::MAX)],
+            "18446744073709551614",
+        ),
+        (
+            "SELECT '18446744073709551615.0' = ?",
+            vec![Value::UInt(u64::MAX)],
+            "1",
+        ),
+        (
+            "SELECT ? = ?",
+            vec![Value::Double(0.5), Value::Double(0.5)],
+            "1",
+        ),
+    ] {
+        let rendered = render(connection.dialect(), sql, &values);
+        assert_eq!(one(connection, &rendered), expected, "{rendered}");
+        let statement = connection.prepare(sql).expect(sql);
+        let mut rows = Texts::default();
+        let done = connection.execute(&statement, &values, ALL, &mut rows);
+        done.expect(sql);
+        assert_eq!(rows.0[0][0].as_deref(), Some(expected), "{sql} {values:?}");
+        connection.close(statement).expect("close");
+    }
+    let statement = connection.prepare("SELECT ? + 0").expect("prepare");
+    // The server is told of each change of the type.
+    for (value, expected) in [
+        (Value::Int(-10), "-10"),
+        (Value::UInt(u64::MAX), "18446744073709551615"),
+        (Value::Double(0.5), "0.5"),
+        (Value::Int(-1), "-1"),
+    ] {
+        let mut rows = Texts::default();
+        let done = connection.execute(&statement, std::slice::from_ref(&value), ALL, &mut rows);
+        done.expect("executes");
+        assert_eq!(rows.0[0][0].as_deref(), Some(expected), "{value:?}");
+    }
+    connection.close(statement).expect("close");
 }
 
 /// Both encodings of a result tell the same text.

@@ -265,14 +265,17 @@ fn value(family: Family, parameter: &Parameter) -> Result<Value, LeftOut> {
     Ok(match &parameter.value {
         ParameterValue::Null => Value::Null,
         ParameterValue::Int(number) => Value::Int(*number),
+        // MySQL compares a text with a text where it would compare a number with the number that the text begins with.
+        ParameterValue::UInt(number) if family == Family::Mysql => Value::UInt(*number),
+        ParameterValue::Double(number) if family == Family::Mysql => Value::Double(*number),
+        // MySQL makes this double of it.
+        ParameterValue::Float(number) if family == Family::Mysql => {
+            Value::Double(f64::from(*number))
+        }
         ParameterValue::UInt(number) => match i64::try_from(*number) {
             Ok(number) => Value::Int(number),
             Err(_) => Value::Text(number.to_string()),
         },
-        // MySQL makes a double of it; a text would be read as the double nearest to its digits.
-        ParameterValue::Float(number) if family == Family::Mysql => {
-            Value::Text(f64::from(*number).to_string())
-        }
         ParameterValue::Float(number) => Value::Text(number.to_string()),
         ParameterValue::Double(number) => Value::Text(number.to_string()),
         ParameterValue::Text(bytes) => Value::Text(utf8(bytes)?.to_owned()),
@@ -353,15 +356,30 @@ mod tests {
     }
 
     #[test]
-    fn a_float_is_the_number_that_the_server_made_of_it() {
-        for (family, text) in [
-            (Family::Mysql, "0.10000000149011612"),
-            (Family::Postgres, "0.1"),
+    fn a_number_of_mysqls_stays_one() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        for (value, mysql, postgres) in [
+            (
+                ParameterValue::Double(10.0),
+                Value::Double(10.0),
+                text("10"),
+            ),
+            // The number that the server makes of it.
+            (
+                ParameterValue::Float(0.1),
+                Value::Double(0.100_000_001_490_116_12),
+                text("0.1"),
+            ),
+            (ParameterValue::UInt(5), Value::UInt(5), Value::Int(5)),
+            (
+                ParameterValue::UInt(u64::MAX),
+                Value::UInt(u64::MAX),
+                text("18446744073709551615"),
+            ),
         ] {
-            let kind = 0;
-            let value = ParameterValue::Float(0.1);
-            let sent = super::value(family, &Parameter { kind, value });
-            assert_eq!(sent, Ok(Value::Text(text.to_owned())));
+            let parameter = Parameter { kind: 0, value };
+            assert_eq!(super::value(Family::Mysql, &parameter), Ok(mysql));
+            assert_eq!(super::value(Family::Postgres, &parameter), Ok(postgres));
         }
     }
 }

@@ -82,8 +82,9 @@ impl Packets {
         Ok(Self(format))
     }
 
-    /// Hand every packet on, until `take` says that it was enough. An error says how the file broke off: the packets before it stand.
-    pub fn read(mut self, mut take: impl FnMut(Packet) -> bool) -> Whole {
+    /// Hand every packet on, until `take` says that it was enough; none for one in a block of pcapng that is not read: a simple one, which
+    /// has no time, or one of the obsolete form. An error says how the file broke off: the packets before it stand.
+    pub fn read(mut self, mut take: impl FnMut(Option<Packet>) -> bool) -> Whole {
         let broken = |error: &PcapError| match error {
             PcapError::IoError(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 "the data ends within a packet".to_owned()
@@ -102,12 +103,12 @@ impl Packets {
                     let packet = packet.map_err(|error| broken(&error))?;
                     let at_ns = u64::from(packet.ts_sec) * 1_000_000_000
                         + u64::from(packet.ts_frac) * unit_ns;
-                    let more = take(Packet {
+                    let more = take(Some(Packet {
                         link: header.datalink,
                         at_ns,
                         data: &packet.data,
                         whole: packet.orig_len as usize,
-                    });
+                    }));
                     if !more {
                         break;
                     }
@@ -119,8 +120,15 @@ impl Packets {
                 let Some(block) = reader.next_block() else {
                     break;
                 };
-                let Block::EnhancedPacket(packet) = block.map_err(|error| broken(&error))? else {
-                    continue;
+                let packet = match block.map_err(|error| broken(&error))? {
+                    Block::EnhancedPacket(packet) => packet,
+                    Block::SimplePacket(_) | Block::Packet(_) => {
+                        if take(None) {
+                            continue;
+                        }
+                        break;
+                    }
+                    _ => continue,
                 };
                 let Some(&(link, unit)) = interfaces.get(packet.interface_id as usize) else {
                     return Err(
@@ -130,12 +138,12 @@ impl Packets {
                 };
                 // The library hands the count of units on as if they were nanoseconds.
                 let at_ns = nanoseconds(packet.timestamp.as_nanos(), unit);
-                let more = take(Packet {
+                let more = take(Some(Packet {
                     link,
                     at_ns,
                     data: &packet.data,
                     whole: packet.original_len as usize,
-                });
+                }));
                 if !more {
                     break;
                 }

@@ -30,8 +30,21 @@ pub struct Read {
     pub repeated: u64,
     /// Connections whose end was not seen, and that were not waited for.
     pub given_up: u64,
-    /// Packets sent in pieces, cut within their headers, or of a kind of frames that is not read here, by reason.
+    /// Packets sent in pieces, cut within their headers, of a kind of frames or in a kind of blocks that is not read here, by reason.
     pub unread_packets: BTreeMap<&'static str, u64>,
+}
+
+/// Why a packet is not read: its block of pcapng.
+pub const UNREAD_BLOCK: &str = "block";
+
+impl Read {
+    /// So many packets of the file stood in blocks that are not read.
+    pub fn unread_in_blocks(&mut self, packets: u64) {
+        self.packets += packets;
+        if packets > 0 {
+            self.unread_packets.insert(UNREAD_BLOCK, packets);
+        }
+    }
 }
 
 /// Segments on their way to the connections that they belong to.

@@ -185,7 +185,9 @@ pub(super) fn read_into(file: &[u8], taker: &mut dyn Taker) -> (Read, Result<(),
     std::fs::remove_file(&path).expect("removes");
     let mut reading = Reading::new(PORT);
     let whole = packets.read(|packet| {
-        reading.take(&packet, taker);
+        if let Some(packet) = packet {
+            reading.take(&packet, taker);
+        }
         true
     });
     (reading.finish(taker), whole)

@@ -297,7 +297,10 @@ fn what_cannot_be_sent_again_is_named() {
         Family::Mysql,
         &execute(vec![ParameterValue::UInt(5)], false),
     );
-    assert!(matches!(sent, Request::Statement(sent) if sent.rows == [[Value::Int(5)]]));
+    assert!(matches!(sent, Request::Statement(sent) if sent.rows == [[Value::UInt(5)]]));
+    let sent = execute(vec![ParameterValue::Double(10.0)], false);
+    let sent = request(Family::Mysql, &sent);
+    assert!(matches!(sent, Request::Statement(sent) if sent.rows == [[Value::Double(10.0)]]));
     assert_eq!(why(&execute(vec![], false)), Some(LeftOut::NotCaptured));
     assert_eq!(
         why(&execute(vec![ParameterValue::Int(5)], true)),
