@@ -207,6 +207,38 @@ fn a_file_changed_or_replaced_meanwhile_is_not_served() {
     }
 }
 
+/// As a server that closes its files before it stops; another program may write in between.
+#[test]
+fn a_closed_file_is_kept_as_it_was_at_its_last_close() {
+    for (known, again, changed) in [
+        (true, false, false),
+        (true, false, true),
+        (true, true, true),
+        (false, false, false),
+    ] {
+        let setup = Setup::new(&format!("closed-{known}-{again}-{changed}"));
+        let (tier, id, data) = setup.open();
+        hits_and_fill(&tier, id, &data);
+        let now = || Identity::of(data.as_raw_fd()).expect("identity");
+        tier.closed(id, known.then(now));
+        std::thread::sleep(Duration::from_millis(25));
+        if changed {
+            data.write_all_at(&page(99), 3 * PAGE as u64)
+                .expect("write");
+        }
+        if again {
+            tier.reopened(id, now());
+            assert_eq!(hits_and_fill(&tier, id, &data), 0);
+        }
+        tier.stop();
+        drop((tier, data));
+        let (tier, id, data) = setup.open();
+        let kept = if known && changed == again { PAGES } else { 0 };
+        let hits = hits_and_fill(&tier, id, &data);
+        assert_eq!(hits, kept, "{known} {again} {changed}");
+    }
+}
+
 /// The server's syncs, or else (innodb_flush_method=O_DIRECT_NO_FSYNC) the tier's own at the stop.
 #[test]
 fn writes_that_nobody_synced_are_not_kept() {

@@ -24,7 +24,7 @@ use crate::index::{Index, key};
 use crate::medium::{self, Medium, Scratch};
 use crate::status::{Counter, Reason, StatusError, StatusPage};
 use control::Control;
-use files::{Files, Row, lock};
+use files::{Closed, Files, Row, lock};
 use generation::{Generations, Stripe};
 use off::Off;
 
@@ -196,6 +196,21 @@ impl Tier {
     pub fn renamed(&self, file: FileId, path: &[u8]) {
         if let Some(share) = self.config.rules.action(path).share() {
             self.files.rename(file, path, share);
+        }
+    }
+
+    /// Nobody has the file open any more. `last` is how it was then; None when a change of it may still come.
+    pub fn closed(&self, file: FileId, last: Option<Identity>) {
+        let settled = last.is_some_and(|last| last.is_settled());
+        self.files.note_closed(file, Some(Closed { last, settled }));
+    }
+
+    /// Somebody opened the file again; `now` is how it is. Unless it is sure that nobody changed it meanwhile, its pages
+    /// are taken out.
+    pub fn reopened(&self, file: FileId, now: Identity) {
+        let closed = self.files.note_closed(file, None);
+        if closed.is_some_and(|closed| !closed.settled || closed.last != Some(now)) {
+            self.invalidate(file, 0, u64::MAX);
         }
     }
 

@@ -100,7 +100,9 @@ impl Tier {
     }
 
     /// A file whose pages can be trusted after a restart if it does not change from here on: all writes ended and synced, and
-    /// the file under its name is still this one.
+    /// the file under its name is still this one. While nobody has it open, another program may change it: it must still be
+    /// as it was at its last close. That it was not settled then does not matter, or every file that a server writes at its
+    /// end would start cold: only a change within the same tick stays unseen.
     fn kept(&self, file: FileId) -> Option<(Identity, Vec<u8>)> {
         let row = self.files.row(file)?;
         let info = lock(&row.info).clone();
@@ -112,10 +114,12 @@ impl Tier {
             return None;
         }
         let path = CString::new(info.name.clone()).ok()?;
-        let now = Identity::of_path(&path)
-            .ok()
-            .filter(|now| now.same_file(&info.identity))?;
-        Some((now, info.name))
+        let now = Identity::of_path(&path).ok()?;
+        let ours = match info.closed {
+            None => now.same_file(&info.identity),
+            Some(closed) => closed.last == Some(now),
+        };
+        ours.then_some((now, info.name))
     }
 
     /// Takes back what the last clean stop saved.
