@@ -106,9 +106,6 @@ impl Tier {
     fn kept(&self, file: FileId) -> Option<(Identity, Vec<u8>)> {
         let row = self.files.row(file)?;
         let info = lock(&row.info).clone();
-        if row.warm.load(Ordering::Acquire) {
-            return Some((info.identity, info.name));
-        }
         let begun = row.writes.quiet()?;
         if row.synced.load(Ordering::Acquire) < begun {
             return None;
@@ -116,6 +113,9 @@ impl Tier {
         let path = CString::new(info.name.clone()).ok()?;
         let now = Identity::of_path(&path).ok()?;
         let ours = match info.closed {
+            // Nobody opened it since the restart. If it is gone or changed, nobody ever takes its pages: they would be kept at
+            // every stop, and their row with them. One whose file system is not mounted now starts cold.
+            _ if row.warm.load(Ordering::Acquire) => now == info.identity,
             None => now.same_file(&info.identity),
             Some(closed) => closed.last == Some(now),
         };
