@@ -7,6 +7,7 @@ mod generation;
 mod identity;
 mod off;
 mod read;
+mod seal;
 mod token;
 mod warm;
 mod write;
@@ -27,6 +28,7 @@ use control::Control;
 use files::{Closed, Files, Row, lock};
 use generation::{Generations, Stripe};
 use off::Off;
+use seal::Seal;
 
 /// Why a tier could not be opened.
 #[derive(Debug)]
@@ -62,8 +64,8 @@ pub struct Tier {
     config: Config,
     mode: AtomicU32,
     stopped: AtomicBool,
-    /// The medium's file says that it is clean.
-    sealed: AtomicBool,
+    /// Whether the medium's file says that it is clean.
+    seal: Seal,
     status: StatusPage,
     files: Files,
     index: Index,
@@ -142,7 +144,7 @@ impl Tier {
         let tier = Self {
             mode: AtomicU32::new(config.mode as u32),
             stopped: AtomicBool::new(false),
-            sealed: AtomicBool::new(false),
+            seal: Seal::default(),
             status,
             files: Files::new(),
             checked: medium.backing().is_some(),

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::files::lock;
 use super::{FileId, Identity, Tier};
 use crate::index::key;
+use crate::medium::Backing;
 use crate::status::Counter;
 
 impl Tier {
@@ -22,7 +23,6 @@ impl Tier {
         let Some(backing) = self.medium.backing() else {
             return;
         };
-        let mut rows = HashSet::new();
         let mut files = Vec::new();
         self.files.each(|file, _| files.push(file));
         // In the order in which `Files::add_at` takes them.
@@ -32,6 +32,16 @@ impl Tier {
         let kept = files.iter().filter_map(|file| self.kept(*file));
         let settled = kept.map(|(identity, _)| identity.settles_in()).max();
         std::thread::sleep(settled.unwrap_or_default());
+        self.seal.give(|| {
+            if backing.seal(&self.saved(backing, files)).is_err() {
+                self.status.add(Counter::MediumWriteErrors, 1);
+            }
+        });
+    }
+
+    /// What the next start takes back: files, and which page is where. `restore` reads it.
+    fn saved(&self, backing: &Backing, files: Vec<FileId>) -> Vec<u8> {
+        let mut rows = HashSet::new();
         let mut bytes = u64::from(self.index.shards()).to_le_bytes().to_vec();
         bytes.extend([0; 8]);
         for file in files {
@@ -63,12 +73,7 @@ impl Tier {
                 bytes.extend(sum.to_le_bytes());
             }
         });
-        match backing.seal(&bytes) {
-            Ok(()) => self.sealed.store(true, Ordering::Release),
-            Err(_) => {
-                self.status.add(Counter::MediumWriteErrors, 1);
-            }
-        }
+        bytes
     }
 
     /// Syncs what was written and not synced (innodb_flush_method=O_DIRECT_NO_FSYNC), a file system at a time and by a
