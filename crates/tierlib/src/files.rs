@@ -147,10 +147,14 @@ pub fn unlinked(tier: &Tier, identity: &Identity) {
     }
 }
 
-/// The file has another name.
+/// The file has another name; `identity` is how it was before.
 pub fn renamed(tier: &Tier, identity: &Identity, path: &CStr) {
     if let Some(id) = find(identity).and_then(File::id) {
         tier.renamed(id, path.to_bytes());
+        // A server may close a file before it renames it.
+        if let Ok(now) = Identity::of_path(path) {
+            tier.restamped(id, identity, now);
+        }
     }
 }
 

@@ -203,6 +203,23 @@ impl Files {
         std::mem::replace(&mut lock(&row.info).closed, closed)
     }
 
+    /// The program itself turned `before` into `now`, and no content. A change of content from outside shows in the other times.
+    pub fn note_renamed(&self, file: FileId, before: &Identity, now: Identity) {
+        let same = Identity {
+            changed_ns: before.changed_ns,
+            ..now
+        } == *before;
+        // As in `rename`.
+        let _known = lock(&self.known);
+        if let Some(row) = self.row(file)
+            && let Some(closed) = &mut lock(&row.info).closed
+            && closed.last == Some(*before)
+            && same
+        {
+            closed.last = Some(now);
+        }
+    }
+
     /// Ends an id: from here on it is not served. False when it was over already.
     pub fn end(&self, file: FileId) -> bool {
         let mut known = lock(&self.known);

@@ -201,6 +201,11 @@ impl Tier {
         }
     }
 
+    /// After a rename, which changed the file's times: how it was before and is now. For a file that nobody has open.
+    pub fn restamped(&self, file: FileId, before: &Identity, now: Identity) {
+        self.files.note_renamed(file, before, now);
+    }
+
     /// Nobody has the file open any more. `last` is how it was then; None when a change of it may still come.
     pub fn closed(&self, file: FileId, last: Option<Identity>) {
         let settled = last.is_some_and(|last| last.is_settled());
