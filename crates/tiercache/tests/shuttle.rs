@@ -1,5 +1,5 @@
 //! The lock-free protocol under a scheduler that tries interleavings: the very code of `index/seqlock.rs` and
-//! `engine/generation.rs`, with shuttle's atomics in the place of std's.
+//! `engine/generation.rs` and `engine/seal.rs`, with shuttle's atomics in the place of std's.
 //!
 //! Shuttle interleaves sequentially consistent steps; weaker orders are argued in the comments of that code.
 
@@ -7,17 +7,22 @@
 #[path = "../src/engine/generation.rs"]
 mod generation;
 #[allow(dead_code, missing_docs)]
+#[path = "../src/engine/seal.rs"]
+mod seal;
+#[allow(dead_code, missing_docs)]
 #[path = "../src/index/seqlock.rs"]
 mod seqlock;
 
 mod sync {
-    pub use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+    pub use shuttle::sync::{Mutex, MutexGuard, PoisonError};
 }
 
 use generation::Stripe;
+use seal::Seal;
 use shuttle::sync::{Arc, Mutex};
 use shuttle::thread;
-use sync::{AtomicU32, AtomicU64, Ordering};
+use sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const ITERATIONS: usize = 20_000;
 
@@ -153,5 +158,50 @@ fn two_writers_leave_what_the_file_has_or_nothing() {
             ];
             assert_eq!(page, file);
         }
+    });
+}
+
+/// A file, and the tier's own on a disk that a power cut leaves as it is at any moment.
+#[derive(Default)]
+struct Stop {
+    seal: Seal,
+    writes: Stripe,
+    /// The tier's file is clean, and has this file's pages in it.
+    clean: AtomicBool,
+    saved: AtomicBool,
+}
+
+impl Stop {
+    fn stop(&self) {
+        self.seal.give(|| {
+            self.saved
+                .store(self.writes.quiet() == Some(0), Ordering::SeqCst);
+            self.clean.store(true, Ordering::SeqCst);
+        });
+    }
+
+    /// From here to its end, the file on the disk may have what the pages have not.
+    fn write(&self) {
+        self.writes.begin();
+        self.seal
+            .take_back(|| self.clean.store(false, Ordering::SeqCst));
+        let trusted = self.clean.load(Ordering::SeqCst) && self.saved.load(Ordering::SeqCst);
+        assert!(!trusted, "a cut here serves the pages of before");
+        self.writes.end();
+    }
+}
+
+#[test]
+fn no_write_goes_on_while_a_power_cut_would_bring_the_pages_of_before() {
+    explore(|| {
+        let world = Arc::new(Stop::default());
+        let writers = [(), ()].map(|()| {
+            let world = world.clone();
+            thread::spawn(move || world.write())
+        });
+        world.stop();
+        writers
+            .into_iter()
+            .for_each(|writer| writer.join().expect("writer"));
     });
 }

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tiercache::status::Request;
@@ -204,6 +204,69 @@ fn a_file_changed_or_replaced_meanwhile_is_not_served() {
             .expect("write");
         let (tier, id, data) = setup.open();
         assert_eq!(hits_and_fill(&tier, id, &data), 0);
+    }
+}
+
+/// A second start opens none of the files, and stops; the third says what is left.
+#[test]
+fn pages_of_a_file_that_nobody_opened_are_kept_while_it_is_there_unchanged() {
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 4] = [
+        ("same", |_| ()),
+        ("gone", |path| std::fs::remove_file(path).expect("removed")),
+        ("replaced", |path| {
+            let other = path.with_extension("other");
+            std::fs::copy(path, &other).expect("copy");
+            std::fs::rename(&other, path).expect("rename");
+        }),
+        ("changed", |path| {
+            let data = OpenOptions::new().write(true).open(path).expect("open");
+            data.write_all_at(&page(99), 0).expect("write");
+        }),
+    ];
+    for (name, change) in changes {
+        let setup = Setup::new(&format!("unopened-{name}"));
+        setup.fill_and_stop();
+        change(&setup.folder.join("t.ibd"));
+        let tier = Tier::open(setup.config()).expect("tier");
+        let start = tier.status().snapshot().start;
+        assert_eq!(start, format!("warm: {PAGES} pages"), "{name}");
+        tier.stop();
+        drop(tier);
+        let kept = if name == "same" { PAGES } else { 0 };
+        assert_eq!(setup.start(), format!("warm: {kept} pages"), "{name}");
+    }
+}
+
+/// As a server that closes its files before it stops; another program may write in between.
+#[test]
+fn a_closed_file_is_kept_as_it_was_at_its_last_close() {
+    for (known, again, changed) in [
+        (true, false, false),
+        (true, false, true),
+        (true, true, true),
+        (false, false, false),
+    ] {
+        let setup = Setup::new(&format!("closed-{known}-{again}-{changed}"));
+        let (tier, id, data) = setup.open();
+        hits_and_fill(&tier, id, &data);
+        let now = || Identity::of(data.as_raw_fd()).expect("identity");
+        tier.closed(id, known.then(now));
+        std::thread::sleep(Duration::from_millis(25));
+        if changed {
+            data.write_all_at(&page(99), 3 * PAGE as u64)
+                .expect("write");
+        }
+        if again {
+            tier.reopened(id, now());
+            assert_eq!(hits_and_fill(&tier, id, &data), 0);
+        }
+        tier.stop();
+        drop((tier, data));
+        let (tier, id, data) = setup.open();
+        let kept = if known && changed == again { PAGES } else { 0 };
+        let hits = hits_and_fill(&tier, id, &data);
+        assert_eq!(hits, kept, "{known} {again} {changed}");
     }
 }
 

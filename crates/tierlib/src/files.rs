@@ -24,8 +24,6 @@ pub struct File {
     bypassed: AtomicBool,
     /// Some descriptor of it appends.
     pub appends: AtomicBool,
-    /// How it was at the last close.
-    closed: Mutex<Option<Identity>>,
 }
 
 type Key = (u64, u64, u64);
@@ -49,7 +47,6 @@ impl File {
             unlinked: AtomicBool::new(false),
             bypassed: AtomicBool::new(id.is_none()),
             appends: AtomicBool::new(false),
-            closed: Mutex::default(),
         }))
     }
 
@@ -111,7 +108,9 @@ impl File {
         if self.opens.fetch_sub(1, Ordering::AcqRel) == 1 {
             // A write in flight changes the file after its last close.
             let still = self.flights.load(Ordering::Acquire) == 0;
-            *lock(&self.closed) = last.filter(|last| still && last.is_settled());
+            if let Some(id) = self.id {
+                tier.closed(id, last.filter(|_| still));
+            }
             self.forget_if_unused(tier, &mut known);
         }
     }
@@ -126,12 +125,10 @@ pub fn open(tier: &Tier, identity: Identity, path: &CStr) -> &'static File {
         known.insert(key, file);
         return file;
     };
-    // Changed while nobody here had it open: by another program.
     if file.opens.fetch_add(1, Ordering::AcqRel) == 0
-        && lock(&file.closed).take() != Some(identity)
         && let Some(id) = file.id()
     {
-        tier.invalidate(id, 0, u64::MAX);
+        tier.reopened(id, identity);
     }
     file
 }
@@ -150,10 +147,14 @@ pub fn unlinked(tier: &Tier, identity: &Identity) {
     }
 }
 
-/// The file has another name.
+/// The file has another name; `identity` is how it was before.
 pub fn renamed(tier: &Tier, identity: &Identity, path: &CStr) {
     if let Some(id) = find(identity).and_then(File::id) {
         tier.renamed(id, path.to_bytes());
+        // A server may close a file before it renames it.
+        if let Ok(now) = Identity::of_path(path) {
+            tier.restamped(id, identity, now);
+        }
     }
 }
 

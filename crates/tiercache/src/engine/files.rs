@@ -63,6 +63,17 @@ pub struct Info {
     pub name: Vec<u8>,
     /// Identity when opened.
     pub identity: Identity,
+    /// How it was at the last close; None while somebody has it open.
+    pub closed: Option<Closed>,
+}
+
+/// A file that nobody has open.
+#[derive(Clone, Copy)]
+pub struct Closed {
+    /// Its last known identity; None when a change may have come after.
+    pub last: Option<Identity>,
+    /// Any change since then shows in the times: the last one was no longer recent.
+    pub settled: bool,
 }
 
 #[derive(Default)]
@@ -159,6 +170,7 @@ impl Files {
         *lock(&row.info) = Info {
             name: name.to_vec(),
             identity,
+            closed: None,
         };
         row.share.store(u32::from(share), Ordering::Relaxed);
         row.seed.store(
@@ -180,6 +192,31 @@ impl Files {
         if let Some(row) = self.row(file) {
             lock(&row.info).name = name.to_vec();
             row.share.store(u32::from(share), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes how the file was at its last close, or with None that somebody has it open; what was noted before.
+    pub fn note_closed(&self, file: FileId, closed: Option<Closed>) -> Option<Closed> {
+        // As in `rename`.
+        let _known = lock(&self.known);
+        let row = self.row(file)?;
+        std::mem::replace(&mut lock(&row.info).closed, closed)
+    }
+
+    /// The program itself turned `before` into `now`, and no content. A change of content from outside shows in the other times.
+    pub fn note_renamed(&self, file: FileId, before: &Identity, now: Identity) {
+        let same = Identity {
+            changed_ns: before.changed_ns,
+            ..now
+        } == *before;
+        // As in `rename`.
+        let _known = lock(&self.known);
+        if let Some(row) = self.row(file)
+            && let Some(closed) = &mut lock(&row.info).closed
+            && closed.last == Some(*before)
+            && same
+        {
+            closed.last = Some(now);
         }
     }
 

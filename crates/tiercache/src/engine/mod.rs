@@ -7,6 +7,7 @@ mod generation;
 mod identity;
 mod off;
 mod read;
+mod seal;
 mod token;
 mod warm;
 mod write;
@@ -24,9 +25,10 @@ use crate::index::{Index, key};
 use crate::medium::{self, Medium, Scratch};
 use crate::status::{Counter, Reason, StatusError, StatusPage};
 use control::Control;
-use files::{Files, Row, lock};
+use files::{Closed, Files, Row, lock};
 use generation::{Generations, Stripe};
 use off::Off;
+use seal::Seal;
 
 /// Why a tier could not be opened.
 #[derive(Debug)]
@@ -62,8 +64,8 @@ pub struct Tier {
     config: Config,
     mode: AtomicU32,
     stopped: AtomicBool,
-    /// The medium's file says that it is clean.
-    sealed: AtomicBool,
+    /// Whether the medium's file says that it is clean.
+    seal: Seal,
     status: StatusPage,
     files: Files,
     index: Index,
@@ -142,7 +144,7 @@ impl Tier {
         let tier = Self {
             mode: AtomicU32::new(config.mode as u32),
             stopped: AtomicBool::new(false),
-            sealed: AtomicBool::new(false),
+            seal: Seal::default(),
             status,
             files: Files::new(),
             checked: medium.backing().is_some(),
@@ -196,6 +198,26 @@ impl Tier {
     pub fn renamed(&self, file: FileId, path: &[u8]) {
         if let Some(share) = self.config.rules.action(path).share() {
             self.files.rename(file, path, share);
+        }
+    }
+
+    /// After a rename, which changed the file's times: how it was before and is now. For a file that nobody has open.
+    pub fn restamped(&self, file: FileId, before: &Identity, now: Identity) {
+        self.files.note_renamed(file, before, now);
+    }
+
+    /// Nobody has the file open any more. `last` is how it was then; None when a change of it may still come.
+    pub fn closed(&self, file: FileId, last: Option<Identity>) {
+        let settled = last.is_some_and(|last| last.is_settled());
+        self.files.note_closed(file, Some(Closed { last, settled }));
+    }
+
+    /// Somebody opened the file again; `now` is how it is. Unless it is sure that nobody changed it meanwhile, its pages
+    /// are taken out.
+    pub fn reopened(&self, file: FileId, now: Identity) {
+        let closed = self.files.note_closed(file, None);
+        if closed.is_some_and(|closed| !closed.settled || closed.last != Some(now)) {
+            self.invalidate(file, 0, u64::MAX);
         }
     }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::files::lock;
 use super::{FileId, Identity, Tier};
 use crate::index::key;
+use crate::medium::Backing;
 use crate::status::Counter;
 
 impl Tier {
@@ -22,7 +23,6 @@ impl Tier {
         let Some(backing) = self.medium.backing() else {
             return;
         };
-        let mut rows = HashSet::new();
         let mut files = Vec::new();
         self.files.each(|file, _| files.push(file));
         // In the order in which `Files::add_at` takes them.
@@ -32,6 +32,16 @@ impl Tier {
         let kept = files.iter().filter_map(|file| self.kept(*file));
         let settled = kept.map(|(identity, _)| identity.settles_in()).max();
         std::thread::sleep(settled.unwrap_or_default());
+        self.seal.give(|| {
+            if backing.seal(&self.saved(backing, files)).is_err() {
+                self.status.add(Counter::MediumWriteErrors, 1);
+            }
+        });
+    }
+
+    /// What the next start takes back: files, and which page is where. `restore` reads it.
+    fn saved(&self, backing: &Backing, files: Vec<FileId>) -> Vec<u8> {
+        let mut rows = HashSet::new();
         let mut bytes = u64::from(self.index.shards()).to_le_bytes().to_vec();
         bytes.extend([0; 8]);
         for file in files {
@@ -63,12 +73,7 @@ impl Tier {
                 bytes.extend(sum.to_le_bytes());
             }
         });
-        match backing.seal(&bytes) {
-            Ok(()) => self.sealed.store(true, Ordering::Release),
-            Err(_) => {
-                self.status.add(Counter::MediumWriteErrors, 1);
-            }
-        }
+        bytes
     }
 
     /// Syncs what was written and not synced (innodb_flush_method=O_DIRECT_NO_FSYNC), a file system at a time and by a
@@ -100,22 +105,26 @@ impl Tier {
     }
 
     /// A file whose pages can be trusted after a restart if it does not change from here on: all writes ended and synced, and
-    /// the file under its name is still this one.
+    /// the file under its name is still this one. While nobody has it open, another program may change it: it must still be
+    /// as it was at its last close. That it was not settled then does not matter, or every file that a server writes at its
+    /// end would start cold: only a change within the same tick stays unseen.
     fn kept(&self, file: FileId) -> Option<(Identity, Vec<u8>)> {
         let row = self.files.row(file)?;
         let info = lock(&row.info).clone();
-        if row.warm.load(Ordering::Acquire) {
-            return Some((info.identity, info.name));
-        }
         let begun = row.writes.quiet()?;
         if row.synced.load(Ordering::Acquire) < begun {
             return None;
         }
         let path = CString::new(info.name.clone()).ok()?;
-        let now = Identity::of_path(&path)
-            .ok()
-            .filter(|now| now.same_file(&info.identity))?;
-        Some((now, info.name))
+        let now = Identity::of_path(&path).ok()?;
+        let ours = match info.closed {
+            // Nobody opened it since the restart. If it is gone or changed, nobody ever takes its pages: they would be kept at
+            // every stop, and their row with them. One whose file system is not mounted now starts cold.
+            _ if row.warm.load(Ordering::Acquire) => now == info.identity,
+            None => now.same_file(&info.identity),
+            Some(closed) => closed.last == Some(now),
+        };
+        ours.then_some((now, info.name))
     }
 
     /// Takes back what the last clean stop saved.

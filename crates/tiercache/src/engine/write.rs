@@ -1,7 +1,5 @@
 //! Following writes: pages are taken out before, and inserted after.
 
-use std::sync::atomic::Ordering;
-
 use super::files::Row;
 use super::fill::Insertion;
 use super::{FileId, Tier, WIDE_PAGES, WriteToken};
@@ -17,7 +15,6 @@ impl Tier {
         if length < u64::MAX - offset {
             self.status.add(Counter::WriteBytes, length);
         }
-        self.unseal();
         let mut token = WriteToken {
             file,
             offset,
@@ -28,7 +25,9 @@ impl Tier {
         let Some(row) = self.files.any(file.row) else {
             return token;
         };
+        // Counted first: a stop that misses it here is seen there, and the other way.
         row.writes.begin();
+        self.unseal();
         match self.narrow(offset, length) {
             Some(pages) => {
                 let wide = self.everything.quiet().zip(row.whole.quiet());
@@ -91,11 +90,11 @@ impl Tier {
 
     /// Takes pages out that changed some other way (truncated, punched); u64::MAX reaches to the end of the file.
     pub fn invalidate(&self, file: FileId, offset: u64, length: u64) {
-        self.unseal();
         let Some(row) = self.files.any(file.row) else {
             return;
         };
         row.writes.begin();
+        self.unseal();
         row.whole.begin();
         self.remove(file.row, offset, length);
         row.whole.end();
@@ -139,14 +138,15 @@ impl Tier {
         self.status.add(Counter::Invalidations, gone);
     }
 
-    /// A change after the stop: what was saved is not to be trusted.
+    /// A change after the stop, counted already: what was saved is not to be trusted.
+    #[inline]
     pub(super) fn unseal(&self) {
-        if self.stopped.load(Ordering::Relaxed)
-            && self.sealed.swap(false, Ordering::AcqRel)
-            && let Some(backing) = self.medium.backing()
-            && backing.unseal().is_err()
-        {
-            self.status.add(Counter::MediumWriteErrors, 1);
-        }
+        self.seal.take_back(|| {
+            if let Some(backing) = self.medium.backing()
+                && backing.unseal().is_err()
+            {
+                self.status.add(Counter::MediumWriteErrors, 1);
+            }
+        });
     }
 }

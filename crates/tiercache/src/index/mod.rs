@@ -346,6 +346,8 @@ impl Index {
                     .load(Ordering::Relaxed)
                     & key::MAPPED
                     == 0
+                // A page that moved while the index was saved is in it twice. A write would close one of them only.
+                && !shards[shard].has_place(&self.slots, name)
             {
                 shards[shard].restore(&self.slots, slot, name);
                 restored += 1;

@@ -69,11 +69,13 @@ impl Shard {
         head.store(slot + 1, Ordering::Release);
     }
 
+    /// The free slots must be listed anew afterwards: this one may be anywhere among them.
     pub(super) fn restore(&mut self, slots: &Slots, slot: u32, name: u64) {
         let flags = key::MAPPED | key::MAIN | key::UNVERIFIED;
         slots.entries[slot as usize]
             .name
             .store(name | flags, Relaxed);
+        Self::link(slots, slot, key::hash(name));
         seqlock::open(&slots.entries[slot as usize].version);
         self.policy.push(slots, Queue::Main, slot);
         self.used += 1;

@@ -323,6 +323,25 @@ fn pages_from_before_come_back_where_they_fit() {
 }
 
 #[test]
+fn a_page_that_was_saved_twice_comes_back_once() {
+    let index = Index::new(8, 8, Some(1)).expect("memory");
+    let (twice, other) = (named(1, 5), named(1, 6));
+    let pages = [(2, twice), (3, other), (6, twice), (0, twice)];
+    assert_eq!(index.restore(pages.into_iter()), 2);
+    assert_eq!((index.used(), index.pages_of(1)), (2, 2));
+    assert_eq!(invalidate(&index, twice), Some(2));
+    assert_eq!(readable(&index, twice), None, "after a write");
+    let (mut shard, slots) = index.lock(key::hash(twice));
+    assert_eq!(shard.take_out(slots, twice), Some(2));
+    drop(shard);
+    assert_eq!(readable(&index, twice), None, "once its place is gone");
+    for page in 0..100 {
+        insert(&index, 2, page);
+    }
+    assert_eq!(index.used(), 8, "the others were free");
+}
+
+#[test]
 fn pinned_pages_have_their_share_and_it_comes_back() {
     let index = Index::new(8, 8, None).expect("memory");
     let pinned = |page| {

@@ -129,3 +129,33 @@ fn the_checksums_of_two_files_and_of_two_pages_begin_otherwise() {
         .collect();
     assert_eq!(seeds.len(), 12);
 }
+
+#[test]
+fn a_rename_explains_another_time_of_the_inode_and_no_other_change() {
+    use super::Closed;
+    let at = |modified_ns, changed_ns| Identity {
+        modified_ns,
+        changed_ns,
+        ..identity(1)
+    };
+    let (closed, renamed) = (at(5, 5), at(5, 9));
+    for (before, now, last) in [
+        (closed, renamed, renamed),
+        // Changed before the rename, and during it.
+        (at(7, 7), at(7, 9), closed),
+        (closed, at(9, 9), closed),
+    ] {
+        let files = Files::new();
+        let (file, _) = files.add(b"a", closed, 100).expect("a row");
+        files.note_renamed(file, &before, now);
+        assert!(files.note_closed(file, None).is_none(), "it is open");
+        let noted = Closed {
+            last: Some(closed),
+            settled: true,
+        };
+        files.note_closed(file, Some(noted));
+        files.note_renamed(file, &before, now);
+        let noted = files.note_closed(file, None).expect("it is closed");
+        assert_eq!((noted.last, noted.settled), (Some(last), true));
+    }
+}
