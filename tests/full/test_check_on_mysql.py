@@ -16,6 +16,7 @@ from upshift.cli.test import MYSQLD
 
 pytestmark = only_full
 
+MIB = 1 << 20
 BASE = ("--mysqlx=OFF", "--secure-file-priv=NULL")
 OPTIONS = {
     "connections-above-memory": ("--max-connections=50000",),
@@ -114,6 +115,26 @@ def test_planted_faults_are_named_and_their_fixes_run(mysqld: str, data: Path) -
     assert findings.keys() - planted <= OF_THE_MACHINE
     assert planted - findings.keys() == set()
     assert not left & of_tables
+
+
+def test_the_server_takes_the_fixes_of_persisted_settings(mysqld: str, data: Path) -> None:
+    bad = {
+        "sort_buffer_size": 16 * MIB,
+        "innodb_io_capacity": 5000,
+        "long_query_time": 0,
+        "transaction_isolation": "'SERIALIZABLE'",
+    }
+    bad |= {"general_log": "ON", "character_set_server": "latin1", "internal_tmp_mem_storage_engine": "'MEMORY'"}
+    names = ("sort-buffer-global", "general-log-on", "isolation-serializable", "charset-server-old", "tmp-engine-memory")
+    with started(mysqld, data, BASE) as server:
+        server.run(*(f"SET PERSIST {name} = {value}" for name, value in bad.items()))
+        findings = {each["id"]: each for each in checked(server.url)["findings"]}
+        assert not any(each.startswith(tuple(bad)) for name in names for each in findings[name]["my_cnf"])
+        server.run(*(each for name in names for each in findings[name]["sql"]))
+        persisted = server.table("SELECT * FROM performance_schema.persisted_variables")
+        server.run("RESET PERSIST")
+    assert persisted["sort_buffer_size"] == "262144" and persisted["general_log"] == "OFF"
+    assert persisted["character_set_server"] == "utf8mb4" and persisted["transaction_isolation"] == "REPEATABLE-READ"
 
 
 def test_the_server_takes_the_lines_of_all_fixes(mysqld: str, tmp_path: Path) -> None:

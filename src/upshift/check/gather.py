@@ -16,6 +16,8 @@ from upshift.card.model import Card
 from upshift.check import host as machine
 from upshift.check import questions
 from upshift.check.model import (
+    BY_COMMAND_LINE,
+    BY_PERSIST,
     BY_SET,
     Column,
     Facts,
@@ -73,6 +75,7 @@ def read_facts(
     own_list = family == "mysql" and version >= (8, 0, 22) and watched
     processes = "performance_schema.processlist" if own_list else "information_schema.processlist"
     statements = questions.STATEMENTS.format(processes=processes)
+    persisted = part("persisted variables", lambda: _persisted(session, family, variables), {})
     none: tuple[Transaction, ...] = ()
     transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(questions.TRANSACTIONS))), none)
     if "transactions" in unseen:
@@ -84,7 +87,7 @@ def read_facts(
         version_text=f"{_NAMES[family]} {variables['version']}",
         variables=variables,
         status=status,
-        origins=_origins(session, family),
+        origins={**_origins(session, family), **persisted},
         threads_running=_running(session, sleep),
         tables=tables,
         indexes=part("indexes", lambda: _indexes(session.ask(indexes)), ()),
@@ -151,8 +154,15 @@ def _origins(session: Session, family: Family) -> dict[str, str]:
         rows = session.ask(asked)
     except pymysql.MySQLError:
         return {}
-    words = {"COMMAND_LINE": "the command line", "COMMAND-LINE": "the command line", "DYNAMIC": BY_SET, "SQL": BY_SET}
+    words = {"COMMAND_LINE": BY_COMMAND_LINE, "COMMAND-LINE": BY_COMMAND_LINE, "DYNAMIC": BY_SET, "SQL": BY_SET}
     return {name: path or words.get(source, source.lower()) for name, source, path in rows}
+
+
+def _persisted(session: Session, family: Family, variables: Mapping[str, str]) -> dict[str, str]:
+    """The settings that mysqld-auto.cnf has for the next start, whatever set the present value."""
+    if family == "mariadb" or variables.get("persisted_globals_load", "ON") == "OFF":
+        return {}
+    return {name.lower(): BY_PERSIST for (name,) in session.ask(questions.PERSISTED)}
 
 
 def _visible(family: Family, version: tuple[int, int, int]) -> str:

@@ -18,6 +18,7 @@ COLUMNS = f"""SELECT c.table_schema, c.table_name, c.column_name, c.column_type,
   WHERE c.table_schema NOT IN {OTHERS} AND (c.character_set_name IS NOT NULL OR c.extra LIKE '%auto_increment%')"""
 REFERENCES = f"""SELECT table_schema, table_name, column_name FROM information_schema.key_column_usage
   WHERE referenced_table_name IS NOT NULL AND table_schema NOT IN {OTHERS}"""
+PERSISTED = "SELECT variable_name FROM performance_schema.persisted_variables"
 STATISTICS = f"""SELECT database_name, table_name, n_rows, TIMESTAMPDIFF(SECOND, last_update, NOW())
   FROM mysql.innodb_table_stats WHERE database_name NOT IN {OTHERS}"""
 INDEX_USE = f"""SELECT object_schema, object_name, index_name, count_read
