@@ -30,6 +30,8 @@ ENOUGH_S = 3600
 DAY_S = 86_400
 ENOUGH_STATEMENTS = 10_000
 """Status counters of less than an hour or ten thousand statements speak of the start, not of the load."""
+_OF_TABLES = {"tables", "indexes", "columns"}
+"""Needs of which a login sees its own part: to find nothing there says nothing of the others."""
 _BITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
@@ -79,6 +81,8 @@ def judge(facts: Facts, rules: Iterable[Rule], *, server: str, ignored: tuple[st
             continue
         if found:
             findings.append(_finding(rule, found, facts))
+        elif "all tables" in facts.unseen and _OF_TABLES.intersection(rule.needs):
+            not_judged.append(NotJudged(id=rule.id, title=rule.title, why=facts.unseen["all tables"]))
         else:
             well.append(Passed(id=rule.id, title=rule.title))
     return Report(

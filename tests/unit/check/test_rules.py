@@ -188,6 +188,15 @@ def test_what_cannot_be_seen_is_not_judged() -> None:
     assert {each.why for each in report.not_judged} == {"another machine"}
 
 
+@pytest.mark.parametrize("id", ["no-primary-key", "unused-index", "charset-utf8mb3", "statistics-frozen", "myisam-tables"])
+def test_tables_that_a_login_cannot_see_are_not_called_well(id: str) -> None:
+    few = {"all tables": "this login sees its own tables"}
+    report = reported(changed(unseen=few), BY_ID[id])
+    assert not report.well and [each.why for each in report.not_judged] == [few["all tables"]]
+    found = reported(EXAMPLES[id].firing.model_copy(update={"unseen": few}), BY_ID[id])
+    assert ids(found) == {id} and not found.not_judged
+
+
 def test_a_rule_of_another_server_says_nothing() -> None:
     known = {each.id for part in (reported(MARIADB).well, reported(MARIADB).not_judged) for each in part}
     assert {"redo-small-mariadb", "query-cache", "doublewrite-off"} <= known
