@@ -68,6 +68,7 @@ TABLES = {
     "charset-utf8mb3": "CREATE TABLE three (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb3, KEY (code))",
     "charset-mixed": "CREATE TABLE four (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb4, KEY (code))",
 }
+OF_COUNTER = "FROM information_schema.columns WHERE table_name = 'kept' AND column_name = 'id'"
 LATER = {
     "file-per-table-off": "SET GLOBAL innodb_file_per_table = OFF",
     "redo-log-disabled": "ALTER INSTANCE DISABLE INNODB REDO_LOG",
@@ -115,6 +116,22 @@ def test_planted_faults_are_named_and_their_fixes_run(mysqld: str, data: Path) -
     assert findings.keys() - planted <= OF_THE_MACHINE
     assert planted - findings.keys() == set()
     assert not left & of_tables
+
+
+@pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES"])
+def test_a_counter_keeps_its_definition(mysqld: str, data: Path, mode: str) -> None:
+    counter = "`id` int(4) unsigned zerofill NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */ COMMENT "
+    comment = "'it''s \\\\here'" if not mode else "'it''s \\here'"
+    attributed = "id TINYINT PRIMARY KEY AUTO_INCREMENT SECONDARY_ENGINE_ATTRIBUTE '{}'"
+    with started(mysqld, data, [*BASE, f"--sql-mode={mode}"]) as server:
+        create = f"CREATE TABLE kept ({counter}{comment}, a INT, PRIMARY KEY (id)) AUTO_INCREMENT = 4200000000"
+        server.run("CREATE DATABASE counting", "USE counting", create, f"CREATE TABLE more ({attributed}) AUTO_INCREMENT = 120")
+        (found,) = checked(server.url, "--only", "auto-increment-near-end")["findings"]
+        ((_name, created),) = server.run(*found["sql"], "SHOW CREATE TABLE counting.kept")
+        ((said,),) = server.run(f"SELECT column_comment {OF_COUNTER}")
+        server.run("DROP DATABASE counting")
+    assert len(found["sql"]) == 1 and "counting.more.id from SHOW CREATE TABLE" in found["evidence"]
+    assert counter.replace("int", "bigint") in created and said == "it's \\here"
 
 
 def test_the_server_takes_the_fixes_of_persisted_settings(mysqld: str, data: Path) -> None:

@@ -108,6 +108,9 @@ class Column(Value):
     """Empty without one."""
     counts: bool
     """Whether it is AUTO_INCREMENT."""
+    extra: str = ""
+    """As in information_schema.columns.extra, and the attributes that it has for engines: ``auto_increment INVISIBLE``."""
+    comment: str = ""
 
 
 class StoredStatistics(Value):

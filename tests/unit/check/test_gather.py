@@ -43,7 +43,8 @@ class Server(Session):
                 ("shop", "orders", "words", 1, "BTREE", "NO", "a", 10, "D", "YES"),
                 ("shop", "orders", "words", 1, "BTREE", "NO", None, None, "A", "YES"),
             ],
-            "column_type": [("shop", "orders", "id", b"bigint unsigned", None, "auto_increment")],
+            "column_type": [("shop", "orders", "id", b"bigint unsigned", None, "auto_increment", "the key")],
+            "columns_extensions": [],
             "key_column_usage": [("shop", "lines", "order_id")],
             "innodb_table_stats": [("shop", "orders", 10, 60)],
             "table_io_waits": [("shop", "orders", "PRIMARY", 7)],
@@ -131,6 +132,17 @@ def test_persisted_settings_that_a_login_may_not_see_are_unseen() -> None:
     mariadb = Server("11.8.2-MariaDB")
     read(mariadb)
     assert not any("persisted_variables" in each for each in mariadb.asked)
+
+
+def test_attributes_of_a_column_for_engines_are_part_of_its_definition() -> None:
+    server = Server()
+    server.answers["columns_extensions"] = [("shop", "orders", "id")]
+    (found,) = read(server).columns
+    assert (found.extra, found.comment) == ("auto_increment ENGINE_ATTRIBUTE", "the key")
+    for version in ("8.0.20", "11.8.2-MariaDB"):
+        older = Server(version)
+        assert read(older).columns[0].extra == "auto_increment"
+        assert not any("columns_extensions" in each for each in older.asked)
 
 
 def test_a_variable_without_a_value_is_an_empty_one() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from upshift.check.model import Column, Facts, Found, Index, Table
 from upshift.check.rule import DAY_S, Rule
-from upshift.check.rules.words import listed, name_of, tables_named
+from upshift.check.rules.words import invisible_counter, listed, name_of, tables_named
 
 
 def of_table(facts: Facts) -> dict[tuple[str, str], list[Index]]:
@@ -39,9 +39,8 @@ def _key_for(facts: Facts, table: Table, counting: Column | None) -> str:
     named = name_of(table.schema_name, table.name)
     if counting:
         return f"ALTER TABLE {named} ADD PRIMARY KEY ({name_of(counting.name)})"
-    hidden = "AUTO_INCREMENT INVISIBLE" if facts.family == "mysql" else "INVISIBLE AUTO_INCREMENT"
     invisible = facts.family == "mariadb" or facts.version >= (8, 0, 23)
-    counts = hidden if invisible else "AUTO_INCREMENT"
+    counts = invisible_counter(facts.family) if invisible else "AUTO_INCREMENT"
     return f"ALTER TABLE {named} ADD COLUMN my_row_id BIGINT UNSIGNED NOT NULL {counts} PRIMARY KEY"
 
 
