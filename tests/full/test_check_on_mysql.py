@@ -107,10 +107,12 @@ def test_a_well_set_server_hears_nothing_and_is_only_read(mysqld: str, data: Pat
 def test_planted_faults_are_named_and_their_fixes_run(mysqld: str, data: Path) -> None:
     options = [each for given in OPTIONS.values() for each in given]
     with started(mysqld, data, [*BASE, *options]) as server:
-        server.run("CREATE DATABASE shop", "USE shop", *TABLES.values(), *LATER.values())
+        partitioned = "CREATE TABLE parted (a INT) PARTITION BY HASH (a) PARTITIONS 2"
+        server.run("CREATE DATABASE shop", "USE shop", partitioned, *TABLES.values(), *LATER.values())
         findings = {each["id"]: each for each in checked(server.url)["findings"]}
         of_tables = set(TABLES) | {"redo-log-disabled"}
         server.run(*(each for name in sorted(of_tables) for each in findings[name]["sql"]))
+        server.run("DROP TABLE shop.parted")
         left = {each["id"] for each in checked(server.url)["findings"]}
     planted = {*OPTIONS, *TABLES, *LATER}
     assert findings.keys() - planted <= OF_THE_MACHINE

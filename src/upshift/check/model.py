@@ -71,6 +71,10 @@ class Table(Value):
     options: str
     """Its ``create_options``: ``row_format=COMPACT stats_auto_recalc=0``."""
 
+    @property
+    def partitioned(self) -> bool:
+        return "partitioned" in self.options.lower().split()
+
 
 class IndexColumn(Value):
     name: str

@@ -62,6 +62,23 @@ def test_a_definition_that_cannot_be_kept_is_left_to_the_reader(extra: str, comm
     assert found.evidence.endswith(" MODIFY takes the whole definition: take that of shop.orders.id from SHOW CREATE TABLE.")
 
 
+def test_a_partitioned_table_gets_no_key_of_other_columns() -> None:
+    """The server refuses one with error 1503."""
+    plain, parted = table("plain"), table("parted", options="row_format=DYNAMIC partitioned")
+    found = finding(changed(tables=(plain, parted), indexes=()), "no-primary-key")
+    assert [each.split(" ADD ")[0] for each in found.sql] == ["ALTER TABLE `shop`.`plain`"]
+    assert "2 tables: shop.plain, shop.parted." in found.evidence
+    assert found.evidence.endswith(" so choose it by hand, in 1 partitioned table: shop.parted.")
+    named = table("quiet", options="comment=partitioned_by_hand")
+    assert "partitioning" not in finding(changed(tables=(named,), indexes=()), "no-primary-key").evidence
+
+
+def test_numbers_that_are_there_twice_are_a_risk_of_a_key() -> None:
+    counter = column("id", "orders", kind="int", counts=True)
+    found = finding(changed(tables=(table("orders"),), indexes=(), columns=(counter,)), "no-primary-key")
+    assert found.sql == ("ALTER TABLE `shop`.`orders` ADD PRIMARY KEY (`id`)",) and "error 1062" in found.risk
+
+
 def test_a_counter_of_the_largest_type_has_no_larger_one() -> None:
     counter = column("id", "orders", kind="bigint", counts=True).model_copy(update={"extra": "auto_increment NOT SECONDARY"})
     facts = changed(tables=(table("orders", auto_increment=2**63 - 9),), columns=(counter,))

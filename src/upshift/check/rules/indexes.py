@@ -29,9 +29,14 @@ def _no_key(facts: Facts) -> Found | None:
     ]
     if not bare:
         return None
+    whole, partitioned = ([each for each in bare if each.partitioned is parted] for parted in (False, True))
+    told = f"InnoDB keeps a hidden key for {tables_named(bare)}."
+    if partitioned:
+        names = [f"{each.schema_name}.{each.name}" for each in partitioned]
+        told += f" A key must have all partitioning columns, so choose it by hand, in {listed(names, 'partitioned table')}."
     return Found(
-        evidence=f"InnoDB keeps a hidden key for {tables_named(bare)}.",
-        statements=tuple(_key_for(facts, table, counting.get((table.schema_name, table.name))) for table in bare),
+        evidence=told,
+        statements=tuple(_key_for(facts, table, counting.get((table.schema_name, table.name))) for table in whole),
     )
 
 
@@ -141,8 +146,9 @@ RULES: tuple[Rule, ...] = (
         condition=_no_key,
         effect="Replicas find a row without reading the table; inserts share no lock for a hidden key.",
         risk=(
-            "The table is rebuilt. A key of the application's own is better than a hidden column. Before MySQL 8.0.23 the "
-            "column is not hidden, and INSERTs without a list of columns fail."
+            "The table is rebuilt. An AUTO_INCREMENT column without a unique key may hold a number twice: the statement then "
+            "fails with error 1062, and changes nothing. A key of the application's own is better than a hidden column. Before "
+            "MySQL 8.0.23 the column is not hidden, and INSERTs without a list of columns fail."
         ),
     ),
     Rule(
