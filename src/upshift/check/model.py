@@ -287,6 +287,10 @@ class Found(Value):
     """The fix as commands for the machine's shell."""
 
 
+class NothingKnown(Exception):
+    """What a rule's condition raises where it cannot judge this server. Its text says why."""
+
+
 class Finding(Value):
     """A rule that found something, with all that a reader needs to decide."""
 

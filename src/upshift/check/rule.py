@@ -16,6 +16,7 @@ from upshift.check.model import (
     Family,
     Finding,
     Found,
+    NothingKnown,
     NotJudged,
     Passed,
     Report,
@@ -46,7 +47,7 @@ class Rule:
     source: str
     """A chapter of a manual, or a file of MySQL 9.7's source, that says so."""
     condition: Callable[[Facts], Found | None]
-    """Called only where ``variables`` exist and ``needs`` were seen."""
+    """Called only where ``variables`` exist and ``needs`` were seen. May raise NothingKnown."""
     effect: str
     risk: str
     variables: tuple[str, ...] = ()
@@ -78,6 +79,9 @@ def judge(facts: Facts, rules: Iterable[Rule], *, server: str, ignored: tuple[st
         except ValueError as error:  # one odd variable, of a fork perhaps, takes no other rule with it
             why = f"a variable is not the number that it is in MySQL and MariaDB: {error}"
             not_judged.append(NotJudged(id=rule.id, title=rule.title, why=why))
+            continue
+        except NothingKnown as unknown:
+            not_judged.append(NotJudged(id=rule.id, title=rule.title, why=str(unknown)))
             continue
         if found:
             findings.append(_finding(rule, found, facts))

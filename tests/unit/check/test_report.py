@@ -32,7 +32,7 @@ from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
 
 BAD = changed(
-    variables={"innodb_doublewrite": "OFF", "general_log": "ON", "innodb_stats_persistent_sample_pages": "2"},
+    variables={"innodb_checksum_algorithm": "none", "general_log": "ON", "innodb_stats_persistent_sample_pages": "2"},
     tables=tuple(table(f"old_{number}", engine="MyISAM") for number in range(30)),
     status={"uptime": "60"},
     unseen={"machine": "it runs elsewhere", "disk": "it runs elsewhere"},
@@ -54,13 +54,13 @@ def test_the_report_fits_80_columns_and_has_all_parts() -> None:
     assert max(map(len, text.splitlines())) <= 80
     lines = text.splitlines()
     assert lines[0] == "MySQL 9.7.4 at db:3306, on another machine, up 1 min 00 s"
-    assert lines[2].startswith("ERROR doublewrite-off: ")
+    assert lines[2].startswith("ERROR checksums-off: ")
     flat = " ".join(text.split())
-    assert "my.cnf innodb_doublewrite = ON effect A page" in flat
+    assert "my.cnf innodb_checksum_algorithm = crc32 effect A damaged page" in flat
     assert "ALTER TABLE `shop`.`old_9` ENGINE=InnoDB;" in flat and "and 20 more" in flat and "old_10` ENGINE" not in flat
     assert "1 error, 2 warnings, 1 note" in flat
     assert "looked at and well" in flat and "not judged: it runs elsewhere" in flat and "not seen: machine" in flat
-    assert "--prove doublewrite-off" in flat and "--prove myisam-tables" not in flat
+    assert "--prove checksums-off" in flat and "--prove myisam-tables" not in flat
 
 
 @pytest.mark.parametrize("id", ["barriers-off", "text-small-pages", "joins-without-index"])
@@ -108,8 +108,8 @@ def test_json_is_the_report(upshift: Run) -> None:
     [
         ((), 0),
         (("--fail-on", "error"), 1),
-        (("--fail-on", "error", "--ignore", "doublewrite-off"), 0),
-        (("--fail-on", "warning", "--ignore", "doublewrite-off"), 1),
+        (("--fail-on", "error", "--ignore", "checksums-off"), 0),
+        (("--fail-on", "warning", "--ignore", "checksums-off"), 1),
         (("--fail-on", "warning", "--only", "statistics-few-pages"), 0),
         (("--fail-on", "warning", "--only", "general-log-on"), 1),
     ],
@@ -119,9 +119,7 @@ def test_exit_codes(upshift: Run, arguments: tuple[str, ...], code: int) -> None
 
 
 def test_only_and_ignore(upshift: Run) -> None:
-    told = json.loads(
-        upshift("--json", "--only", "general-log-on", "--only", "doublewrite-off", "--ignore", "doublewrite-off")[1]
-    )
+    told = json.loads(upshift("--json", "--only", "general-log-on", "--only", "checksums-off", "--ignore", "checksums-off")[1])
     assert [each["id"] for each in told["findings"]] == ["general-log-on"]
     assert len(told["ignored"]) == len(RULES) - 1 and not told["well"]
 
@@ -129,7 +127,7 @@ def test_only_and_ignore(upshift: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--only", "doublewrite"), "did you mean doublewrite-off?"),
+        (("--only", "checksum"), "did you mean checksums-off?"),
         (("--ignore", "xyzzy"), "docs/reference/check.md lists the rules"),
         (("--prove", "xyzzy"), "there is no rule 'xyzzy'"),
         (("--prove", "flush-method"), "the server is well there"),
