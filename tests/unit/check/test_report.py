@@ -20,7 +20,7 @@ from served import MARIADB, WELL, changed, table
 
 from upshift import console, pipeline, plan
 from upshift.card.model import Card, MachineCard
-from upshift.check import gather, session
+from upshift.check import gather, prove, session
 from upshift.check.model import Facts, Report
 from upshift.check.prove import find_binary, find_finding, told, variants_of
 from upshift.check.rule import judge
@@ -75,6 +75,15 @@ def test_what_is_pasted_is_on_one_line_however_narrow_the_terminal(id: str) -> N
 
 def test_nothing_found() -> None:
     assert "nothing found" in printed(reported(WELL))
+
+
+def mysqld(base: Path, version: str = "9.7.4") -> Path:
+    """A program that tells its version as MySQL's does."""
+    program = base / "bin" / "mysqld"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\necho '{program}  Ver {version} for Linux on x86_64 (Source distribution)'\n")
+    program.chmod(0o755)
+    return program
 
 
 @pytest.fixture
@@ -198,6 +207,8 @@ def test_a_finding_is_measured_as_two_variants(upshift: Run, monkeypatch: pytest
         measured.extend((measuring, variants))
         return SimpleNamespace(experiment=SimpleNamespace(comparisons=()))
 
+    # A script is refused, and this program does not tell a server's version.
+    monkeypatch.setattr(prove, "_version", lambda _program: BAD.version)
     monkeypatch.setattr(plan, "prepare_measuring", lambda options, variants, **_named: options)
     monkeypatch.setattr(pipeline, "measure_variants", measure_variants)
     monkeypatch.setattr(outcome, "show_outcome", lambda result, run, as_json: console.result("measured"))
@@ -229,8 +240,9 @@ def test_what_was_measured_is_said_of_the_finding(verdict: Verdict, said: str) -
     assert line == f"general-log-on: {said} (oltp_read_write at 8 connections: 1.10x, 1.05 to 1.15 at 95 %)"
 
 
-def test_a_dry_run_measures_nothing(upshift: Run) -> None:
-    code, out, _err = upshift("--prove", "general-log-on", "--binary", "/bin/true", "--dry-run", "--json")
+def test_a_dry_run_measures_nothing(upshift: Run, tmp_path: Path) -> None:
+    named = ("--binary", str(mysqld(tmp_path)))
+    code, out, _err = upshift("--prove", "general-log-on", *named, "--dry-run", "--json")
     told = json.loads(out)
     assert code == 0 and told["dry_run"] and told["stages"][0]["name"] == "data"
 
@@ -270,10 +282,7 @@ def test_an_option_that_the_server_shows_under_another_name_is_measured_as_it_is
 
 
 def test_the_running_servers_program_is_found(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "mysqld"
-    program.write_text("")
-    program.chmod(0o755)
+    program = mysqld(tmp_path)
     assert find_binary(changed(host={"program": str(program)}), None) == program
     moved = changed(host={"program": "/no/such (deleted)"}, variables={"basedir": str(tmp_path)})
     assert find_binary(moved, None) == program
@@ -281,3 +290,22 @@ def test_the_running_servers_program_is_found(tmp_path: Path) -> None:
         find_binary(changed(variables={"basedir": "/no/such"}), None)
     with pytest.raises(UsageError, match="MariaDB"):
         find_binary(MARIADB, program)
+
+
+@pytest.mark.parametrize("version", ["9.7.3", "8.4.6-6", "10.11.14-MariaDB"])
+def test_a_program_of_another_version_is_not_measured(tmp_path: Path, version: str) -> None:
+    """It lies where the server's does in a container, or took its place in an upgrade."""
+    program = mysqld(tmp_path, version)
+    facts, numbers = changed(host={"program": str(program)}), version.partition("-")[0]
+    for named in (None, program):
+        with pytest.raises(UsageError, match=f"is MySQL {numbers}, and the server is MySQL 9.7.4") as refused:
+            find_binary(facts, named)
+        assert "--binary" in (refused.value.hint or "")
+    assert find_binary(facts.model_copy(update={"version": tuple(map(int, numbers.split(".")))}), None) == program
+
+
+def test_a_program_that_does_not_start_is_not_measured(tmp_path: Path) -> None:
+    (program := mysqld(tmp_path)).write_text("no program")
+    for each in (program, Path("/bin/false")):
+        with pytest.raises(UsageError, match="does not tell its version, and the server is MySQL"):
+            find_binary(changed(), each)
