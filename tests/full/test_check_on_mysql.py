@@ -16,6 +16,7 @@ from upshift.cli.test import MYSQLD
 
 pytestmark = only_full
 
+MIB = 1 << 20
 BASE = ("--mysqlx=OFF", "--secure-file-priv=NULL")
 OPTIONS = {
     "connections-above-memory": ("--max-connections=50000",),
@@ -67,6 +68,7 @@ TABLES = {
     "charset-utf8mb3": "CREATE TABLE three (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb3, KEY (code))",
     "charset-mixed": "CREATE TABLE four (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb4, KEY (code))",
 }
+OF_COUNTER = "FROM information_schema.columns WHERE table_name = 'kept' AND column_name = 'id'"
 LATER = {
     "file-per-table-off": "SET GLOBAL innodb_file_per_table = OFF",
     "redo-log-disabled": "ALTER INSTANCE DISABLE INNODB REDO_LOG",
@@ -105,15 +107,53 @@ def test_a_well_set_server_hears_nothing_and_is_only_read(mysqld: str, data: Pat
 def test_planted_faults_are_named_and_their_fixes_run(mysqld: str, data: Path) -> None:
     options = [each for given in OPTIONS.values() for each in given]
     with started(mysqld, data, [*BASE, *options]) as server:
-        server.run("CREATE DATABASE shop", "USE shop", *TABLES.values(), *LATER.values())
+        partitioned = "CREATE TABLE parted (a INT) PARTITION BY HASH (a) PARTITIONS 2"
+        server.run("CREATE DATABASE shop", "USE shop", partitioned, *TABLES.values(), *LATER.values())
         findings = {each["id"]: each for each in checked(server.url)["findings"]}
         of_tables = set(TABLES) | {"redo-log-disabled"}
         server.run(*(each for name in sorted(of_tables) for each in findings[name]["sql"]))
+        server.run("DROP TABLE shop.parted")
         left = {each["id"] for each in checked(server.url)["findings"]}
     planted = {*OPTIONS, *TABLES, *LATER}
     assert findings.keys() - planted <= OF_THE_MACHINE
     assert planted - findings.keys() == set()
     assert not left & of_tables
+
+
+@pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES"])
+def test_a_counter_keeps_its_definition(mysqld: str, data: Path, mode: str) -> None:
+    counter = "`id` int(4) unsigned zerofill NOT NULL AUTO_INCREMENT /*!80023 INVISIBLE */ COMMENT "
+    comment = "'it''s \\\\here'" if not mode else "'it''s \\here'"
+    attributed = "id TINYINT PRIMARY KEY AUTO_INCREMENT SECONDARY_ENGINE_ATTRIBUTE '{}'"
+    with started(mysqld, data, [*BASE, f"--sql-mode={mode}"]) as server:
+        create = f"CREATE TABLE kept ({counter}{comment}, a INT, PRIMARY KEY (id)) AUTO_INCREMENT = 4200000000"
+        server.run("CREATE DATABASE counting", "USE counting", create, f"CREATE TABLE more ({attributed}) AUTO_INCREMENT = 120")
+        (found,) = checked(server.url, "--only", "auto-increment-near-end")["findings"]
+        ((_name, created),) = server.run(*found["sql"], "SHOW CREATE TABLE counting.kept")
+        ((said,),) = server.run(f"SELECT column_comment {OF_COUNTER}")
+        server.run("DROP DATABASE counting")
+    assert len(found["sql"]) == 1 and "counting.more.id from SHOW CREATE TABLE" in found["evidence"]
+    assert counter.replace("int", "bigint") in created and said == "it's \\here"
+
+
+def test_the_server_takes_the_fixes_of_persisted_settings(mysqld: str, data: Path) -> None:
+    bad = {
+        "sort_buffer_size": 16 * MIB,
+        "innodb_io_capacity": 5000,
+        "long_query_time": 0,
+        "transaction_isolation": "'SERIALIZABLE'",
+    }
+    bad |= {"general_log": "ON", "character_set_server": "latin1", "internal_tmp_mem_storage_engine": "'MEMORY'"}
+    names = ("sort-buffer-global", "general-log-on", "isolation-serializable", "charset-server-old", "tmp-engine-memory")
+    with started(mysqld, data, BASE) as server:
+        server.run(*(f"SET PERSIST {name} = {value}" for name, value in bad.items()))
+        findings = {each["id"]: each for each in checked(server.url)["findings"]}
+        assert not any(each.startswith(tuple(bad)) for name in names for each in findings[name]["my_cnf"])
+        server.run(*(each for name in names for each in findings[name]["sql"]))
+        persisted = server.table("SELECT * FROM performance_schema.persisted_variables")
+        server.run("RESET PERSIST")
+    assert persisted["sort_buffer_size"] == "262144" and persisted["general_log"] == "OFF"
+    assert persisted["character_set_server"] == "utf8mb4" and persisted["transaction_isolation"] == "REPEATABLE-READ"
 
 
 def test_the_server_takes_the_lines_of_all_fixes(mysqld: str, tmp_path: Path) -> None:

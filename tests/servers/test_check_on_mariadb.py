@@ -57,6 +57,7 @@ TABLES = {
     "charset-utf8mb3": "CREATE TABLE three (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb3, KEY (code))",
     "charset-mixed": "CREATE TABLE four (id INT PRIMARY KEY, code VARCHAR(9) CHARACTER SET utf8mb4, KEY (code))",
 }
+OF_COUNTER = "FROM information_schema.columns WHERE table_name = 'kept' AND column_name = 'id'"
 PLANTED = {*OPTIONS, *TABLES}
 
 
@@ -122,6 +123,20 @@ def test_a_transaction_is_no_older_in_another_time_zone(data: Path) -> None:
     ):
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         assert "long-transaction" not in {each["id"] for each in checked(server.url)["findings"]}
+
+
+@pytest.mark.parametrize("mode", ["", "NO_BACKSLASH_ESCAPES"])
+def test_a_counter_keeps_its_definition(data: Path, mode: str) -> None:
+    counter = "`id` int(4) unsigned zerofill NOT NULL INVISIBLE AUTO_INCREMENT COMMENT "
+    comment = "'it''s \\\\here'" if not mode else "'it''s \\here'"
+    with started("mariadbd", data, [*WELL_SET, f"--sql-mode={mode}"]) as server:
+        create = f"CREATE TABLE kept ({counter}{comment}, a INT, PRIMARY KEY (id)) AUTO_INCREMENT = 4200000000"
+        server.run("CREATE DATABASE counting", "USE counting", create)
+        (found,) = checked(server.url, "--only", "auto-increment-near-end")["findings"]
+        ((_name, created),) = server.run(*found["sql"], "SHOW CREATE TABLE counting.kept")
+        ((said,),) = server.run(f"SELECT column_comment {OF_COUNTER}")
+        server.run("DROP DATABASE counting")
+    assert counter.replace("int", "bigint") in created and said == "it's \\here"
 
 
 def test_the_server_takes_the_lines_of_all_fixes(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def find_address(
     """
     found: dict[str, str] = {}
     files = [defaults_file] if defaults_file else [_at_home(each) for each in _FILES]
-    if defaults_file and not defaults_file.is_file():
+    if defaults_file and _is_absent(defaults_file):
         raise UsageError(f"there is no option file {defaults_file}", "name one with a section [client]")
     if defaults_file and not _readable(defaults_file):
         raise UsageError(f"the option file {defaults_file} cannot be read by this user", "allow it, or name another")
@@ -118,7 +118,15 @@ def _of_url(server: str, option: str) -> dict[str, str]:
 
 
 def _readable(file: Path) -> bool:
-    return file.is_file() and os.access(file, os.R_OK)
+    # In this order: is_file raises PermissionError below a folder that this user may not enter.
+    return os.access(file, os.R_OK) and file.is_file()
+
+
+def _is_absent(file: Path) -> bool:
+    try:
+        return not file.is_file()
+    except PermissionError:
+        return False
 
 
 def _lines(file: Path, above: frozenset[Path] = frozenset()) -> Iterator[str]:

@@ -16,6 +16,8 @@ from upshift.card.model import Card
 from upshift.check import host as machine
 from upshift.check import questions
 from upshift.check.model import (
+    BY_COMMAND_LINE,
+    BY_PERSIST,
     BY_SET,
     Column,
     Facts,
@@ -73,6 +75,7 @@ def read_facts(
     own_list = family == "mysql" and version >= (8, 0, 22) and watched
     processes = "performance_schema.processlist" if own_list else "information_schema.processlist"
     statements = questions.STATEMENTS.format(processes=processes)
+    persisted: Mapping[str, str] = part("persisted variables", lambda: _persisted(session, family, variables), {})
     none: tuple[Transaction, ...] = ()
     transactions = part("transactions", lambda: tuple(map(_transaction, session.ask(questions.TRANSACTIONS))), none)
     if "transactions" in unseen:
@@ -84,11 +87,11 @@ def read_facts(
         version_text=f"{_NAMES[family]} {variables['version']}",
         variables=variables,
         status=status,
-        origins=_origins(session, family),
+        origins={**_origins(session, family), **persisted},
         threads_running=_running(session, sleep),
         tables=tables,
         indexes=part("indexes", lambda: _indexes(session.ask(indexes)), ()),
-        columns=part("columns", lambda: tuple(map(_column, session.ask(questions.COLUMNS))), ()),
+        columns=part("columns", lambda: _columns(session, family, version), ()),
         references=part("indexes", lambda: tuple((a, b, c) for a, b, c in session.ask(questions.REFERENCES)), ()),
         statistics=part("statistics", lambda: tuple(map(_stored, session.ask(questions.STATISTICS))), ()),
         index_use=part("index use", lambda: tuple(map(_use, session.ask(questions.INDEX_USE))), ()) if watched else (),
@@ -151,8 +154,15 @@ def _origins(session: Session, family: Family) -> dict[str, str]:
         rows = session.ask(asked)
     except pymysql.MySQLError:
         return {}
-    words = {"COMMAND_LINE": "the command line", "COMMAND-LINE": "the command line", "DYNAMIC": BY_SET, "SQL": BY_SET}
+    words = {"COMMAND_LINE": BY_COMMAND_LINE, "COMMAND-LINE": BY_COMMAND_LINE, "DYNAMIC": BY_SET, "SQL": BY_SET}
     return {name: path or words.get(source, source.lower()) for name, source, path in rows}
+
+
+def _persisted(session: Session, family: Family, variables: Mapping[str, str]) -> dict[str, str]:
+    """The settings that mysqld-auto.cnf has for the next start, whatever set the present value."""
+    if family == "mariadb" or variables.get("persisted_globals_load", "ON") == "OFF":
+        return {}
+    return {name.lower(): BY_PERSIST for (name,) in session.ask(questions.PERSISTED)}
 
 
 def _visible(family: Family, version: tuple[int, int, int]) -> str:
@@ -258,11 +268,25 @@ def _indexes(rows: list[tuple[Any, ...]]) -> tuple[Index, ...]:
     )
 
 
-def _column(row: tuple[Any, ...]) -> Column:
-    schema, table, name, kind, charset, extra = row
-    kind = kind.decode() if isinstance(kind, bytes) else kind
-    counts = "auto_increment" in (extra or "").lower()
-    return Column(schema_name=schema, table=table, name=name, type=kind, charset=charset or "", counts=counts)
+def _columns(session: Session, family: Family, version: tuple[int, int, int]) -> tuple[Column, ...]:
+    rows = session.ask(questions.COLUMNS)
+    has_attributes = family == "mysql" and version >= (8, 0, 21)
+    attributed = set(session.ask(questions.ATTRIBUTES)) if has_attributes else set()
+    return tuple(_column(row, "ENGINE_ATTRIBUTE" if row[:3] in attributed else "") for row in rows)
+
+
+def _column(row: tuple[Any, ...], attribute: str) -> Column:
+    schema, table, name, kind, charset, extra, comment = (each.decode() if isinstance(each, bytes) else each for each in row)
+    return Column(
+        schema_name=schema,
+        table=table,
+        name=name,
+        type=kind,
+        charset=charset or "",
+        counts="auto_increment" in (extra or "").lower(),
+        extra=f"{extra or ''} {attribute}".strip(),
+        comment=comment or "",
+    )
 
 
 def _stored(row: tuple[Any, ...]) -> StoredStatistics:

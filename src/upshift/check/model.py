@@ -28,6 +28,7 @@ Section = Literal[
     "disk speed",
     "text",
     "card",
+    "persisted variables",
 ]
 """A part of the facts that a login, a server or a machine may keep from us."""
 Severity = Literal["error", "warning", "note"]
@@ -35,6 +36,10 @@ Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 BY_SET = "a SET"
 """Where a value comes from that a statement set: a restart may undo it."""
+BY_PERSIST = "SET PERSIST"
+"""Where a value comes from that mysqld-auto.cnf has: it overrides option files and the command line."""
+BY_COMMAND_LINE = "the command line"
+"""It overrides option files."""
 Cause = Literal[
     "memory",
     "durability",
@@ -65,6 +70,10 @@ class Table(Value):
     collation: str
     options: str
     """Its ``create_options``: ``row_format=COMPACT stats_auto_recalc=0``."""
+
+    @property
+    def partitioned(self) -> bool:
+        return "partitioned" in self.options.lower().split()
 
 
 class IndexColumn(Value):
@@ -103,6 +112,9 @@ class Column(Value):
     """Empty without one."""
     counts: bool
     """Whether it is AUTO_INCREMENT."""
+    extra: str = ""
+    """As in information_schema.columns.extra, and the attributes that it has for engines: ``auto_increment INVISIBLE``."""
+    comment: str = ""
 
 
 class StoredStatistics(Value):
@@ -203,7 +215,8 @@ class Facts(Value):
     status: Mapping[str, str]
     """Global status, names in lower case."""
     origins: Mapping[str, str] = {}
-    """Where a variable's value comes from: a file, ``the command line``, ``BY_SET``; those not named have their default."""
+    """Where a variable's value comes from: a file, ``BY_COMMAND_LINE``, ``BY_SET``, ``BY_PERSIST``; by default those that are
+    not named."""
     threads_running: tuple[int, ...] = ()
     """Several looks, some tenths of a second apart, without the thread that looks."""
     tables: tuple[Table, ...] = ()
@@ -274,6 +287,10 @@ class Found(Value):
     """The fix as commands for the machine's shell."""
 
 
+class NothingKnown(Exception):
+    """What a rule's condition raises where it cannot judge this server. Its text says why."""
+
+
 class Finding(Value):
     """A rule that found something, with all that a reader needs to decide."""
 
@@ -285,13 +302,14 @@ class Finding(Value):
     my_cnf: tuple[str, ...]
     """Lines for the section [mysqld]; a restart applies them."""
     sql: tuple[str, ...]
+    """Statements; SET PERSIST_ONLY for settings that an option file would not change, which a restart applies."""
     shell: tuple[str, ...]
     effect: str
     risk: str
     source: str
     provable: bool
     settings_now: Mapping[str, str]
-    """What ``my_cnf`` changes, as it is."""
+    """What ``my_cnf`` and SET PERSIST_ONLY change, as it is."""
     settings_then: Mapping[str, str]
     settings_beside: Mapping[str, str] = {}
     """What ``--prove`` gives both servers beside these."""

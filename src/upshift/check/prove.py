@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from upshift.server.kinds import default_kind
 NOW, FIXED = "now", "fixed"
 _OPTIONS = {"plugin_dir": "--plugin-dir", "lc_messages_dir": "--lc-messages-dir", "character_sets_dir": "--character-sets-dir"}
 """Folders that a server does not find by itself where it was built and not installed."""
+_VERSION_TIMEOUT_S = 60.0
 _PROGRAMS = ("bin/mysqld", "sbin/mysqld", "libexec/mysqld", "runtime_output_directory/mysqld")
 
 
@@ -35,7 +38,10 @@ def find_finding(report: Report, id: str) -> Finding:
 
 
 def find_binary(facts: Facts, named: Path | None) -> Path:
-    """The server's program: what ``--binary`` names, the running one's, or one in its folders. Raises UsageError."""
+    """The server's program: what ``--binary`` names, the running one's, or one in its folders.
+
+    Raises UsageError where there is none, or where it is of another version.
+    """
     if facts.family != default_kind().name:
         raise UsageError(
             "--prove starts MySQL, and this server is MariaDB",
@@ -44,14 +50,37 @@ def find_binary(facts: Facts, named: Path | None) -> Path:
     if named is not None:
         if not _executable(named):
             raise UsageError(f"--binary {named} is not an executable", "name the server's program, mysqld")
-        return named.resolve()
+        return _of_its_version(named, facts)
     if facts.host is None:
         raise UsageError("the server runs on another machine", "name a program of the same version with --binary")
     base = Path(facts.variables.get("basedir", "/usr"))
     for program in (Path(facts.host.program or "/nowhere"), *(base / each for each in _PROGRAMS)):
         if _executable(program):
-            return program.resolve()
+            return _of_its_version(program, facts)
     raise UsageError(f"there is no server's program below {base}", "name it with --binary")
+
+
+def _of_its_version(program: Path, facts: Facts) -> Path:
+    """The program behind links. Raises UsageError for another version than the server's."""
+    # The path may be one of the server's container, or an upgrade may have replaced the file since the server's start.
+    version = _version(program)
+    if version == facts.version:
+        return program.resolve()
+    what = f"is MySQL {'.'.join(map(str, version))}" if version else "does not tell its version"
+    raise UsageError(
+        f"{program} {what}, and the server is {facts.version_text}",
+        "name a program of the server's version with --binary; after an upgrade, restart the server and check again",
+    )
+
+
+def _version(program: Path) -> tuple[int, int, int] | None:
+    command = default_kind().version(program).argv
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"\bVer (\d+)\.(\d+)\.(\d+)", done.stdout.decode(errors="replace"))
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def variants_of(finding: Finding, facts: Facts, binary: Path) -> tuple[Variant, Variant]:

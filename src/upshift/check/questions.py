@@ -12,12 +12,16 @@ INDEXES = """SELECT table_schema, table_name, index_name, non_unique, index_type
     nullable
   FROM information_schema.statistics WHERE table_schema NOT IN {others}
   ORDER BY table_schema, table_name, index_name, seq_in_index"""
-COLUMNS = f"""SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.character_set_name, c.extra
+COLUMNS = f"""SELECT c.table_schema, c.table_name, c.column_name, c.column_type, c.character_set_name, c.extra,
+    c.column_comment
   FROM information_schema.columns c JOIN information_schema.tables t
     ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type IN {STORED}
   WHERE c.table_schema NOT IN {OTHERS} AND (c.character_set_name IS NOT NULL OR c.extra LIKE '%auto_increment%')"""
+ATTRIBUTES = f"""SELECT table_schema, table_name, column_name FROM information_schema.columns_extensions
+  WHERE (engine_attribute IS NOT NULL OR secondary_engine_attribute IS NOT NULL) AND table_schema NOT IN {OTHERS}"""
 REFERENCES = f"""SELECT table_schema, table_name, column_name FROM information_schema.key_column_usage
   WHERE referenced_table_name IS NOT NULL AND table_schema NOT IN {OTHERS}"""
+PERSISTED = "SELECT variable_name FROM performance_schema.persisted_variables"
 STATISTICS = f"""SELECT database_name, table_name, n_rows, TIMESTAMPDIFF(SECOND, last_update, NOW())
   FROM mysql.innodb_table_stats WHERE database_name NOT IN {OTHERS}"""
 INDEX_USE = f"""SELECT object_schema, object_name, index_name, count_read

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from upshift.check.model import SEVERITIES, Cause, Facts, Family, Finding, Found, NotJudged, Passed, Report, Section, Severity
+from upshift.check.model import (
+    BY_COMMAND_LINE,
+    BY_PERSIST,
+    SEVERITIES,
+    Cause,
+    Facts,
+    Family,
+    Finding,
+    Found,
+    NothingKnown,
+    NotJudged,
+    Passed,
+    Report,
+    Section,
+    Severity,
+)
 
 Need = Section | Literal["traffic", "day"]
 BOTH: tuple[Family, ...] = ("mysql", "mariadb")
@@ -15,6 +31,9 @@ ENOUGH_S = 3600
 DAY_S = 86_400
 ENOUGH_STATEMENTS = 10_000
 """Status counters of less than an hour or ten thousand statements speak of the start, not of the load."""
+_OF_TABLES = {"tables", "indexes", "columns"}
+"""Needs of which a login sees its own part: to find nothing there says nothing of the others."""
+_BITS = {"K": 10, "M": 20, "G": 30, "T": 40}
 
 
 @dataclass(frozen=True)
@@ -28,7 +47,7 @@ class Rule:
     source: str
     """A chapter of a manual, or a file of MySQL 9.7's source, that says so."""
     condition: Callable[[Facts], Found | None]
-    """Called only where ``variables`` exist and ``needs`` were seen."""
+    """Called only where ``variables`` exist and ``needs`` were seen. May raise NothingKnown."""
     effect: str
     risk: str
     variables: tuple[str, ...] = ()
@@ -61,8 +80,13 @@ def judge(facts: Facts, rules: Iterable[Rule], *, server: str, ignored: tuple[st
             why = f"a variable is not the number that it is in MySQL and MariaDB: {error}"
             not_judged.append(NotJudged(id=rule.id, title=rule.title, why=why))
             continue
+        except NothingKnown as unknown:
+            not_judged.append(NotJudged(id=rule.id, title=rule.title, why=str(unknown)))
+            continue
         if found:
             findings.append(_finding(rule, found, facts))
+        elif "all tables" in facts.unseen and _OF_TABLES.intersection(rule.needs):
+            not_judged.append(NotJudged(id=rule.id, title=rule.title, why=facts.unseen["all tables"]))
         else:
             well.append(Passed(id=rule.id, title=rule.title))
     return Report(
@@ -104,15 +128,16 @@ def too_little_traffic(facts: Facts) -> str:
 
 def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
     now = {**{name: facts.variables[name] for name in found.settings if name in facts.variables}, **found.now}
-    where = "".join(f" {name} comes from {facts.origins[name]}." for name in found.settings if facts.origins.get(name))
+    where = "".join(_origin(name, facts.origins[name]) for name in found.settings if facts.origins.get(name))
+    persisted = {name: value for name, value in found.settings.items() if facts.origins.get(name) == BY_PERSIST}
     return Finding(
         id=rule.id,
         title=rule.title,
         cause=rule.cause,
         severity=rule.severity,
         evidence=found.evidence + where,
-        my_cnf=tuple(f"{name} = {value}" for name, value in found.settings.items()),
-        sql=found.statements,
+        my_cnf=tuple(f"{name} = {value}" for name, value in found.settings.items() if name not in persisted),
+        sql=(*found.statements, *(f"SET PERSIST_ONLY {name} = {_literal(value)}" for name, value in persisted.items())),
         shell=found.commands,
         effect=rule.effect,
         risk=rule.risk,
@@ -122,3 +147,19 @@ def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
         settings_then=dict(found.settings),
         settings_beside={name: facts.variables[name] for name in found.beside if name in facts.variables},
     )
+
+
+def _origin(name: str, origin: str) -> str:
+    """Where a setting comes from, as a sentence, and what must change where my.cnf would not do."""
+    if origin == BY_PERSIST:
+        return f" {name} is persisted: mysqld-auto.cnf overrides my.cnf."
+    if origin == BY_COMMAND_LINE:
+        return f" {name} comes from {origin}, which overrides my.cnf: change the options of the service that starts the server."
+    return f" {name} comes from {origin}."
+
+
+def _literal(value: str) -> str:
+    """A value of my.cnf as SET takes it: sizes in bytes, words in quotes."""
+    if sized := re.fullmatch(r"(\d+)([KMGT])", value):
+        return str(int(sized[1]) << _BITS[sized[2]])
+    return value if re.fullmatch(r"-?\d+(\.\d+)?", value) else f"'{value}'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -97,8 +98,11 @@ def _bound(session: Session) -> None:
 
 
 def _connect(address: Address) -> Any:
-    if address.ca and not Path(address.ca).is_file():
-        raise UsageError(f"tls-ca: there is no file {address.ca}", "name the file with the certificates that sign the server's")
+    if address.ca and not (os.access(address.ca, os.R_OK) and Path(address.ca).is_file()):
+        raise UsageError(
+            f"tls-ca: there is no file {address.ca} that this user may read",
+            "name the file with the certificates that sign the server's",
+        )
     where = {"unix_socket": address.socket} if address.socket else {"host": address.host, "port": address.port}
     try:
         return pymysql.connect(

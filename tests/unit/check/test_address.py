@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from upshift.check.address import Address, find_address
 from upshift.errors import UsageError
+
+_NOBODY = 65534
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +106,33 @@ def test_an_option_file_that_may_not_be_read(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("os.access", lambda *_given: False)
     with pytest.raises(UsageError, match="cannot be read by this user"):
         found(file=file)
+
+
+@contextlib.contextmanager
+def closed(folder: Path) -> Iterator[None]:
+    """A block in which this process may not enter ``folder``."""
+    folder.chmod(0)
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.setresuid(_NOBODY, _NOBODY, 0)
+        yield
+    finally:
+        if is_root:
+            os.setresuid(0, 0, 0)
+        folder.chmod(0o700)
+
+
+def test_a_home_that_may_not_be_entered_has_no_option_file(home: Path) -> None:
+    """As for MySQL's clients, which leave out what they may not read."""
+    (home / ".my.cnf").write_text("[client]\nuser=you\n")
+    with closed(home):
+        assert found("mysql://db") == Address(host="db", user="me")
+        with pytest.raises(UsageError, match="there is no login file"):
+            found(path="shop")
+        with pytest.raises(UsageError, match="cannot be read by this user"):
+            found(file=home / ".my.cnf")
+    assert found("mysql://db").user == "you"
 
 
 @pytest.mark.parametrize(("text", "said"), [("user = you\n", "is not an option file"), (None, "there is no option file")])

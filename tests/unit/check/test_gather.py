@@ -13,6 +13,7 @@ from served import VARIABLES
 
 from upshift.card.model import Card
 from upshift.check.gather import read_facts
+from upshift.check.model import BY_COMMAND_LINE, BY_PERSIST
 from upshift.check.session import Session
 from upshift.errors import UsageError
 
@@ -31,6 +32,7 @@ class Server(Session):
             "GLOBAL STATUS": [("Uptime", "4000"), ("Questions", "20000")],
             "SHOW GRANTS": [("GRANT SELECT, PROCESS ON *.* TO `check`@`%`",)],
             "variables_info": [("sync_binlog", "GLOBAL", "/etc/my.cnf"), ("back_log", "COMMAND_LINE", "")],
+            "persisted_variables": [],
             "system_variables": [("sync_binlog", "CONFIG", "/etc/my.cnf")],
             "information_schema.tables WHERE": [
                 ("shop", "orders", "InnoDB", "Dynamic", 10, 100, 50, 0, 11, "utf8mb4_0900_ai_ci", ""),
@@ -41,7 +43,8 @@ class Server(Session):
                 ("shop", "orders", "words", 1, "BTREE", "NO", "a", 10, "D", "YES"),
                 ("shop", "orders", "words", 1, "BTREE", "NO", None, None, "A", "YES"),
             ],
-            "column_type": [("shop", "orders", "id", b"bigint unsigned", None, "auto_increment")],
+            "column_type": [("shop", "orders", "id", b"bigint unsigned", None, "auto_increment", "the key")],
+            "columns_extensions": [],
             "key_column_usage": [("shop", "lines", "order_id")],
             "innodb_table_stats": [("shop", "orders", 10, 60)],
             "table_io_waits": [("shop", "orders", "PRIMARY", 7)],
@@ -106,6 +109,40 @@ def test_all_parts() -> None:
         "card",
     }
     assert "card" not in read_facts(Server(), card=card(), sleep=lambda _s: None, root=Path("/no/such")).unseen
+
+
+def test_a_persisted_setting_has_an_origin_of_its_own_whatever_set_it_last() -> None:
+    server = Server()
+    server.answers["persisted_variables"] = [("back_log",), ("Sort_buffer_size",)]
+    facts = read(server)
+    assert facts.origins == {"sync_binlog": "/etc/my.cnf", "back_log": BY_PERSIST, "sort_buffer_size": BY_PERSIST}
+
+
+def test_settings_that_the_server_does_not_load_are_not_called_persisted() -> None:
+    server = Server(persisted_globals_load="OFF")
+    server.answers["persisted_variables"] = [("back_log",)]
+    assert read(server).origins["back_log"] == BY_COMMAND_LINE
+
+
+def test_persisted_settings_that_a_login_may_not_see_are_unseen() -> None:
+    server = Server()
+    server.answers["persisted_variables"] = pymysql.err.OperationalError(1142, "SELECT command denied")
+    facts = read(server)
+    assert "SELECT command denied" in facts.unseen["persisted variables"] and facts.origins["sync_binlog"] == "/etc/my.cnf"
+    mariadb = Server("11.8.2-MariaDB")
+    read(mariadb)
+    assert not any("persisted_variables" in each for each in mariadb.asked)
+
+
+def test_attributes_of_a_column_for_engines_are_part_of_its_definition() -> None:
+    server = Server()
+    server.answers["columns_extensions"] = [("shop", "orders", "id")]
+    (found,) = read(server).columns
+    assert (found.extra, found.comment) == ("auto_increment ENGINE_ATTRIBUTE", "the key")
+    for version in ("8.0.20", "11.8.2-MariaDB"):
+        older = Server(version)
+        assert read(older).columns[0].extra == "auto_increment"
+        assert not any("columns_extensions" in each for each in older.asked)
 
 
 def test_a_variable_without_a_value_is_an_empty_one() -> None:

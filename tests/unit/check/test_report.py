@@ -20,7 +20,7 @@ from served import MARIADB, WELL, changed, table
 
 from upshift import console, pipeline, plan
 from upshift.card.model import Card, MachineCard
-from upshift.check import gather, session
+from upshift.check import gather, prove, session
 from upshift.check.model import Facts, Report
 from upshift.check.prove import find_binary, find_finding, told, variants_of
 from upshift.check.rule import judge
@@ -32,7 +32,7 @@ from upshift.errors import UsageError
 from upshift.measure.model import Comparison, Verdict
 
 BAD = changed(
-    variables={"innodb_doublewrite": "OFF", "general_log": "ON", "innodb_stats_persistent_sample_pages": "2"},
+    variables={"innodb_checksum_algorithm": "none", "general_log": "ON", "innodb_stats_persistent_sample_pages": "2"},
     tables=tuple(table(f"old_{number}", engine="MyISAM") for number in range(30)),
     status={"uptime": "60"},
     unseen={"machine": "it runs elsewhere", "disk": "it runs elsewhere"},
@@ -54,13 +54,13 @@ def test_the_report_fits_80_columns_and_has_all_parts() -> None:
     assert max(map(len, text.splitlines())) <= 80
     lines = text.splitlines()
     assert lines[0] == "MySQL 9.7.4 at db:3306, on another machine, up 1 min 00 s"
-    assert lines[2].startswith("ERROR doublewrite-off: ")
+    assert lines[2].startswith("ERROR checksums-off: ")
     flat = " ".join(text.split())
-    assert "my.cnf innodb_doublewrite = ON effect A page" in flat
+    assert "my.cnf innodb_checksum_algorithm = crc32 effect A damaged page" in flat
     assert "ALTER TABLE `shop`.`old_9` ENGINE=InnoDB;" in flat and "and 20 more" in flat and "old_10` ENGINE" not in flat
     assert "1 error, 2 warnings, 1 note" in flat
     assert "looked at and well" in flat and "not judged: it runs elsewhere" in flat and "not seen: machine" in flat
-    assert "--prove doublewrite-off" in flat and "--prove myisam-tables" not in flat
+    assert "--prove checksums-off" in flat and "--prove myisam-tables" not in flat
 
 
 @pytest.mark.parametrize("id", ["barriers-off", "text-small-pages", "joins-without-index"])
@@ -75,6 +75,15 @@ def test_what_is_pasted_is_on_one_line_however_narrow_the_terminal(id: str) -> N
 
 def test_nothing_found() -> None:
     assert "nothing found" in printed(reported(WELL))
+
+
+def mysqld(base: Path, version: str = "9.7.4") -> Path:
+    """A program that tells its version as MySQL's does."""
+    program = base / "bin" / "mysqld"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\necho '{program}  Ver {version} for Linux on x86_64 (Source distribution)'\n")
+    program.chmod(0o755)
+    return program
 
 
 @pytest.fixture
@@ -108,8 +117,8 @@ def test_json_is_the_report(upshift: Run) -> None:
     [
         ((), 0),
         (("--fail-on", "error"), 1),
-        (("--fail-on", "error", "--ignore", "doublewrite-off"), 0),
-        (("--fail-on", "warning", "--ignore", "doublewrite-off"), 1),
+        (("--fail-on", "error", "--ignore", "checksums-off"), 0),
+        (("--fail-on", "warning", "--ignore", "checksums-off"), 1),
         (("--fail-on", "warning", "--only", "statistics-few-pages"), 0),
         (("--fail-on", "warning", "--only", "general-log-on"), 1),
     ],
@@ -119,9 +128,7 @@ def test_exit_codes(upshift: Run, arguments: tuple[str, ...], code: int) -> None
 
 
 def test_only_and_ignore(upshift: Run) -> None:
-    told = json.loads(
-        upshift("--json", "--only", "general-log-on", "--only", "doublewrite-off", "--ignore", "doublewrite-off")[1]
-    )
+    told = json.loads(upshift("--json", "--only", "general-log-on", "--only", "checksums-off", "--ignore", "checksums-off")[1])
     assert [each["id"] for each in told["findings"]] == ["general-log-on"]
     assert len(told["ignored"]) == len(RULES) - 1 and not told["well"]
 
@@ -129,7 +136,7 @@ def test_only_and_ignore(upshift: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--only", "doublewrite"), "did you mean doublewrite-off?"),
+        (("--only", "checksum"), "did you mean checksums-off?"),
         (("--ignore", "xyzzy"), "docs/reference/check.md lists the rules"),
         (("--prove", "xyzzy"), "there is no rule 'xyzzy'"),
         (("--prove", "flush-method"), "the server is well there"),
@@ -200,6 +207,8 @@ def test_a_finding_is_measured_as_two_variants(upshift: Run, monkeypatch: pytest
         measured.extend((measuring, variants))
         return SimpleNamespace(experiment=SimpleNamespace(comparisons=()))
 
+    # A script is refused, and this program does not tell a server's version.
+    monkeypatch.setattr(prove, "_version", lambda _program: BAD.version)
     monkeypatch.setattr(plan, "prepare_measuring", lambda options, variants, **_named: options)
     monkeypatch.setattr(pipeline, "measure_variants", measure_variants)
     monkeypatch.setattr(outcome, "show_outcome", lambda result, run, as_json: console.result("measured"))
@@ -231,8 +240,9 @@ def test_what_was_measured_is_said_of_the_finding(verdict: Verdict, said: str) -
     assert line == f"general-log-on: {said} (oltp_read_write at 8 connections: 1.10x, 1.05 to 1.15 at 95 %)"
 
 
-def test_a_dry_run_measures_nothing(upshift: Run) -> None:
-    code, out, _err = upshift("--prove", "general-log-on", "--binary", "/bin/true", "--dry-run", "--json")
+def test_a_dry_run_measures_nothing(upshift: Run, tmp_path: Path) -> None:
+    named = ("--binary", str(mysqld(tmp_path)))
+    code, out, _err = upshift("--prove", "general-log-on", *named, "--dry-run", "--json")
     told = json.loads(out)
     assert code == 0 and told["dry_run"] and told["stages"][0]["name"] == "data"
 
@@ -272,10 +282,7 @@ def test_an_option_that_the_server_shows_under_another_name_is_measured_as_it_is
 
 
 def test_the_running_servers_program_is_found(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    program = tmp_path / "bin" / "mysqld"
-    program.write_text("")
-    program.chmod(0o755)
+    program = mysqld(tmp_path)
     assert find_binary(changed(host={"program": str(program)}), None) == program
     moved = changed(host={"program": "/no/such (deleted)"}, variables={"basedir": str(tmp_path)})
     assert find_binary(moved, None) == program
@@ -283,3 +290,22 @@ def test_the_running_servers_program_is_found(tmp_path: Path) -> None:
         find_binary(changed(variables={"basedir": "/no/such"}), None)
     with pytest.raises(UsageError, match="MariaDB"):
         find_binary(MARIADB, program)
+
+
+@pytest.mark.parametrize("version", ["9.7.3", "8.4.6-6", "10.11.14-MariaDB"])
+def test_a_program_of_another_version_is_not_measured(tmp_path: Path, version: str) -> None:
+    """It lies where the server's does in a container, or took its place in an upgrade."""
+    program = mysqld(tmp_path, version)
+    facts, numbers = changed(host={"program": str(program)}), version.partition("-")[0]
+    for named in (None, program):
+        with pytest.raises(UsageError, match=f"is MySQL {numbers}, and the server is MySQL 9.7.4") as refused:
+            find_binary(facts, named)
+        assert "--binary" in (refused.value.hint or "")
+    assert find_binary(facts.model_copy(update={"version": tuple(map(int, numbers.split(".")))}), None) == program
+
+
+def test_a_program_that_does_not_start_is_not_measured(tmp_path: Path) -> None:
+    (program := mysqld(tmp_path)).write_text("no program")
+    for each in (program, Path("/bin/false")):
+        with pytest.raises(UsageError, match="does not tell its version, and the server is MySQL"):
+            find_binary(changed(), each)

@@ -10,7 +10,7 @@ from cards import calls, card, steady, wild
 from examples import EXAMPLES
 from served import MARIADB, SMALL, WELL, changed
 
-from upshift.check.model import Facts, Report
+from upshift.check.model import BY_COMMAND_LINE, BY_PERSIST, BY_SET, Facts, Report
 from upshift.check.rule import Rule, judge
 from upshift.check.rules import RULES
 from upshift.server.huge_text import Text
@@ -188,6 +188,15 @@ def test_what_cannot_be_seen_is_not_judged() -> None:
     assert {each.why for each in report.not_judged} == {"another machine"}
 
 
+@pytest.mark.parametrize("id", ["no-primary-key", "unused-index", "charset-utf8mb3", "statistics-frozen", "myisam-tables"])
+def test_tables_that_a_login_cannot_see_are_not_called_well(id: str) -> None:
+    few = {"all tables": "this login sees its own tables"}
+    report = reported(changed(unseen=few), BY_ID[id])
+    assert not report.well and [each.why for each in report.not_judged] == [few["all tables"]]
+    found = reported(EXAMPLES[id].firing.model_copy(update={"unseen": few}), BY_ID[id])
+    assert ids(found) == {id} and not found.not_judged
+
+
 def test_a_rule_of_another_server_says_nothing() -> None:
     known = {each.id for part in (reported(MARIADB).well, reported(MARIADB).not_judged) for each in part}
     assert {"redo-small-mariadb", "query-cache", "doublewrite-off"} <= known
@@ -199,6 +208,38 @@ def test_evidence_says_where_a_setting_comes_from() -> None:
     (finding,) = reported(facts).findings
     assert finding.evidence.endswith("innodb_doublewrite comes from /etc/mysql/my.cnf.")
     assert finding.settings_now == {"innodb_doublewrite": "OFF"} and finding.settings_then == {"innodb_doublewrite": "ON"}
+
+
+def test_a_persisted_setting_is_changed_where_it_is() -> None:
+    """mysqld-auto.cnf overrides my.cnf, and SET takes neither 256K nor a word without quotes."""
+    bad = {"sort_buffer_size": str(8 << 20), "innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
+    facts = changed(
+        variables={**bad, "transaction_isolation": "SERIALIZABLE"},
+        origins=dict.fromkeys(("sort_buffer_size", "sync_binlog", "transaction_isolation"), BY_PERSIST),
+    )
+    found = {each.id: each for each in reported(facts).findings}
+    sort, log = found["sort-buffer-global"], found["log-not-synced"]
+    assert sort.my_cnf == () and sort.sql == ("SET PERSIST_ONLY sort_buffer_size = 262144",)
+    assert sort.evidence.endswith(" sort_buffer_size is persisted: mysqld-auto.cnf overrides my.cnf.")
+    assert sort.provable and sort.settings_then == {"sort_buffer_size": "256K"}
+    assert log.my_cnf == ("innodb_flush_log_at_trx_commit = 1",) and log.sql == ("SET PERSIST_ONLY sync_binlog = 1",)
+    assert found["isolation-serializable"].sql == ("SET PERSIST_ONLY transaction_isolation = 'REPEATABLE-READ'",)
+
+
+def test_a_persisted_pool_size_is_a_configured_one() -> None:
+    named = {"innodb_dedicated_server": "ON"}
+    for origin, id in ((BY_PERSIST, "dedicated-server-ignored"), (BY_SET, "dedicated-server-shared")):
+        facts = changed(variables=named, origins={"innodb_buffer_pool_size": origin}, host={"others_bytes": 5 << 30})
+        assert ids(reported(facts)) == {id}
+
+
+def test_evidence_says_that_the_services_options_hold() -> None:
+    facts = changed(variables={"general_log": "ON"}, origins={"general_log": BY_COMMAND_LINE})
+    (finding,) = reported(facts).findings
+    assert finding.evidence.endswith(
+        " general_log comes from the command line, which overrides my.cnf: "
+        "change the options of the service that starts the server."
+    )
 
 
 def test_the_worst_comes_first() -> None:

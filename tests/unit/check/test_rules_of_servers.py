@@ -51,6 +51,17 @@ def test_a_variable_that_is_no_number_takes_no_other_rule_with_it(value: str) ->
     assert "io-capacity-low" in {each.id for each in report.not_judged if "not the number" in each.why}
 
 
+def test_no_doublewrite_buffer_is_missed_where_storage_may_write_whole_pages() -> None:
+    """Amazon's Aurora has none by design, and RDS none where its disks write 16 KiB at once."""
+    aurora = changed(variables={"innodb_doublewrite": "OFF", "aurora_version": "3.10.0"})
+    assert not findings(aurora, "doublewrite-off")
+    away = changed(variables={"innodb_doublewrite": "OFF"}, unseen={"machine": "it runs elsewhere"})
+    away = away.model_copy(update={"host": None})
+    assert not_judged(away, "doublewrite-off").endswith("half a page is not known: it runs elsewhere")
+    well = away.model_copy(update={"variables": WELL.variables})
+    assert [each.id for each in judge(well, [BY_ID["doublewrite-off"]], server="db").well] == ["doublewrite-off"]
+
+
 def test_a_mariadb_without_innodb() -> None:
     kept = {name: value for name, value in MARIADB.variables.items() if not name.startswith("innodb_")}
     judge(MARIADB.model_copy(update={"variables": kept}), RULES, server="db")

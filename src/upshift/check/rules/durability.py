@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from upshift.check.model import Facts, Found
+from upshift.check.model import Facts, Found, NothingKnown
 from upshift.check.rule import Rule
 from upshift.check.rules.words import GIB, MIB, amount, size
 from upshift.report.words import duration
 
 _ATOMIC_WRITES = ("zfs",)
 """File systems that never leave half a page."""
+_AURORA = "aurora_version"
+"""A variable of Amazon Aurora alone, whose storage writes no pages: its doublewrite buffer is always off."""
 _REDO_S = 1800
 """A redo log that holds less than half an hour of writes makes InnoDB flush pages sooner than it must."""
 _GROUP_DELAY_US = 10_000
@@ -107,9 +109,14 @@ def _not_written(facts: Facts) -> Found | None:
 
 def _doublewrite(facts: Facts) -> Found | None:
     now = facts.text("innodb_doublewrite").upper()
-    if now not in ("OFF", "0", "FALSE", "DETECT_ONLY"):
+    if now not in ("OFF", "0", "FALSE", "DETECT_ONLY") or _AURORA in facts.variables:
         return None
-    disk = facts.host.disk if facts.host else None
+    if facts.host is None:
+        raise NothingKnown(
+            f"innodb_doublewrite is {now}, and whether the disk may leave half a page is not known: "
+            f"{facts.unseen.get('machine', 'its machine cannot be seen')}"
+        )
+    disk = facts.host.disk
     if disk and disk.file_system in _ATOMIC_WRITES:
         return None
     where = f" The data lie on {disk.file_system}, which may leave half a page." if disk else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from upshift.check.model import Column, Facts, Found, Index, Table
 from upshift.check.rule import DAY_S, Rule
-from upshift.check.rules.words import listed, name_of, tables_named
+from upshift.check.rules.words import invisible_counter, listed, name_of, tables_named
 
 
 def of_table(facts: Facts) -> dict[tuple[str, str], list[Index]]:
@@ -29,9 +29,14 @@ def _no_key(facts: Facts) -> Found | None:
     ]
     if not bare:
         return None
+    whole, partitioned = ([each for each in bare if each.partitioned is parted] for parted in (False, True))
+    told = f"InnoDB keeps a hidden key for {tables_named(bare)}."
+    if partitioned:
+        names = [f"{each.schema_name}.{each.name}" for each in partitioned]
+        told += f" A key must have all partitioning columns, so choose it by hand, in {listed(names, 'partitioned table')}."
     return Found(
-        evidence=f"InnoDB keeps a hidden key for {tables_named(bare)}.",
-        statements=tuple(_key_for(facts, table, counting.get((table.schema_name, table.name))) for table in bare),
+        evidence=told,
+        statements=tuple(_key_for(facts, table, counting.get((table.schema_name, table.name))) for table in whole),
     )
 
 
@@ -39,9 +44,8 @@ def _key_for(facts: Facts, table: Table, counting: Column | None) -> str:
     named = name_of(table.schema_name, table.name)
     if counting:
         return f"ALTER TABLE {named} ADD PRIMARY KEY ({name_of(counting.name)})"
-    hidden = "AUTO_INCREMENT INVISIBLE" if facts.family == "mysql" else "INVISIBLE AUTO_INCREMENT"
     invisible = facts.family == "mariadb" or facts.version >= (8, 0, 23)
-    counts = hidden if invisible else "AUTO_INCREMENT"
+    counts = invisible_counter(facts.family) if invisible else "AUTO_INCREMENT"
     return f"ALTER TABLE {named} ADD COLUMN my_row_id BIGINT UNSIGNED NOT NULL {counts} PRIMARY KEY"
 
 
@@ -142,8 +146,9 @@ RULES: tuple[Rule, ...] = (
         condition=_no_key,
         effect="Replicas find a row without reading the table; inserts share no lock for a hidden key.",
         risk=(
-            "The table is rebuilt. A key of the application's own is better than a hidden column. Before MySQL 8.0.23 the "
-            "column is not hidden, and INSERTs without a list of columns fail."
+            "The table is rebuilt. An AUTO_INCREMENT column without a unique key may hold a number twice: the statement then "
+            "fails with error 1062, and changes nothing. A key of the application's own is better than a hidden column. Before "
+            "MySQL 8.0.23 the column is not hidden, and INSERTs without a list of columns fail."
         ),
     ),
     Rule(

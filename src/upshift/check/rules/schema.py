@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from upshift.check.model import Facts, Found, Table
+from upshift.check.model import Column, Facts, Found, Table
 from upshift.check.rule import Rule
-from upshift.check.rules.words import GIB, listed, name_of, share, size, tables_named
+from upshift.check.rules.words import GIB, invisible_counter, listed, name_of, share, size, tables_named, text_of
 
 _NEAR_END = 0.75
 _LARGEST = {"tinyint": 2**7 - 1, "smallint": 2**15 - 1, "mediumint": 2**23 - 1, "int": 2**31 - 1, "bigint": 2**63 - 1}
@@ -48,21 +48,48 @@ def _rebuild(tables: list[Table], change: str, what: str) -> Found | None:
 
 def _auto_increment(facts: Facts) -> Found | None:
     counting = {(each.schema_name, each.table): each for each in facts.columns if each.counts}
-    named, statements = [], []
+    named, statements, unkept = [], [], []
     for table in facts.tables:
         column = counting.get((table.schema_name, table.name))
         most = largest(column.type) if column else None
         if not column or not most or not table.auto_increment or table.auto_increment < _NEAR_END * most:
             continue
         named.append(f"{table.schema_name}.{table.name}.{column.name} ({column.type}) at {share(table.auto_increment, most)}")
-        wider = _NEXT.get(column.type.split("(")[0].split()[0].lower())
-        if wider:
-            signed = " UNSIGNED" if "unsigned" in column.type.lower() else ""
-            change = f"{name_of(column.name)} {wider}{signed} NOT NULL AUTO_INCREMENT"
-            statements.append(f"ALTER TABLE {name_of(table.schema_name, table.name)} MODIFY {change}")
+        if not (wider := _wider(column.type)):
+            continue
+        if (rest := _rest(column, facts)) is None:
+            unkept.append(f"{table.schema_name}.{table.name}.{column.name}")
+            continue
+        statements.append(
+            f"ALTER TABLE {name_of(table.schema_name, table.name)} MODIFY {name_of(column.name)} {wider} NOT NULL {rest}"
+        )
     if not named:
         return None
-    return Found(evidence=f"{listed(named, 'counter')}.", statements=tuple(statements))
+    told = f"{listed(named, 'counter')}."
+    if unkept:
+        told += f" MODIFY takes the whole definition: take that of {', '.join(unkept)} from SHOW CREATE TABLE."
+    return Found(evidence=told, statements=tuple(statements))
+
+
+def _wider(kind: str) -> str:
+    """The next larger type for a column of this one; empty for the largest."""
+    found = re.match(r"(\w+)(\(\d+\))?(.*)", kind.lower())
+    wider = _NEXT.get(found[1]) if found else None
+    if found is None or wider is None:
+        return ""
+    # Zeros are added up to the display width, which nothing else shows.
+    width = found[2] or "" if "zerofill" in found[3] else ""
+    return f"{wider}{width}{found[3].upper()}"
+
+
+def _rest(column: Column, facts: Facts) -> str | None:
+    """What a counter's definition has behind its type, which MODIFY removes unless it is said again; None where it has more
+    than is known here."""
+    words = set(re.findall(r"\w+", column.extra.upper()))
+    if words - {"AUTO_INCREMENT", "INVISIBLE"} or not column.comment.isprintable():
+        return None
+    counts = invisible_counter(facts.family) if "INVISIBLE" in words else "AUTO_INCREMENT"
+    return f"{counts} COMMENT {text_of(column.comment, facts)}" if column.comment else counts
 
 
 def _file_per_table(facts: Facts) -> Found | None:

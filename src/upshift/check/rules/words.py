@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from upshift.check.model import Table
+from upshift.check.model import Facts, Family, Table
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _MOST_NAMED = 5
@@ -31,6 +31,18 @@ def share(part: float, whole: float) -> str:
 def name_of(*parts: str) -> str:
     """An identifier as SQL takes it: ```a`.`b```."""
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def text_of(value: str, facts: Facts) -> str:
+    """A string as SQL takes it in the server's own sql_mode."""
+    if "NO_BACKSLASH_ESCAPES" not in facts.variables.get("sql_mode", ""):
+        value = value.replace("\\", "\\\\")
+    return "'" + value.replace("'", "''") + "'"
+
+
+def invisible_counter(family: Family) -> str:
+    """The attributes of a hidden AUTO_INCREMENT column, in the order that the family's SHOW CREATE TABLE has."""
+    return "AUTO_INCREMENT INVISIBLE" if family == "mysql" else "INVISIBLE AUTO_INCREMENT"
 
 
 def tables_named(tables: list[Table]) -> str:
