@@ -70,8 +70,8 @@ stage with these turns fits into ten minutes.
 
 SHORT_STARTS = ("--rounds", "10", "--slice-seconds", "0.1", "--warmup-seconds", "1.5", "--lead-seconds", "0.1")
 """For MySQL, whose starts spread: more of them fit into the time. Both arms are equally warm, and differ by that loop. On a
-quiet 2-CPU guest two starts differ by 2.5 % and a pair of turns by 5 % more; a start of both takes as long as a dozen pairs.
-With eight to ten pairs, the interval is narrowest (Cochran, as in ``measure.allocation``).
+quiet 2-CPU guest two starts differ by 2.5 % and a pair of turns by 5 % more; a start of both takes as long as many pairs.
+With about ten pairs, the interval is narrowest (Cochran, as in ``measure.allocation``).
 """
 
 

@@ -5,10 +5,9 @@ mod aio;
 mod common;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::process::Command;
 
 use aio::{Block, WRITE, block, submit};
-use common::{counter, get, open, path, preloaded, put, run, run_as};
+use common::{counter, get, open, overwrite, path, preloaded, put, run, run_as};
 
 workers!(
     c4_audit_worker,
@@ -199,15 +198,7 @@ fn c13_flight_worker() {
     }
     // SAFETY: our own descriptor.
     unsafe { libc::close(fd) };
-    let mut other = Command::new("sh");
-    other.args([
-        "-c",
-        r#"printf 'c%.0s' $(seq 8192) | dd of="$1" conv=notrunc status=none"#,
-        "sh",
-    ]);
-    other.env_remove("LD_PRELOAD");
-    other.arg(path("flight.ibd").to_str().expect("UTF-8"));
-    assert!(other.status().expect("sh runs").success());
+    overwrite("flight.ibd");
     let again = open(&path("flight.ibd"), libc::O_RDWR);
     assert_eq!(get(again, 0), Ok(b'c'));
     // SAFETY: the context is ours, and everything in it is done.

@@ -2,10 +2,9 @@
 
 mod common;
 
-use std::process::Command;
 use std::time::Duration;
 
-use common::{counter, get, open, path, preloaded, put, run_as, snapshot};
+use common::{counter, get, open, overwrite, path, preloaded, put, run_as, snapshot};
 use tiercache::Counter;
 
 workers!(
@@ -109,19 +108,6 @@ fn changed_worker() {
     stop_worker();
     std::thread::sleep(TICK);
     overwrite("x.ibd");
-}
-
-/// Another program, which has no tier, overwrites the file's pages.
-fn overwrite(name: &str) {
-    let mut other = Command::new("sh");
-    other.args([
-        "-c",
-        r#"printf 'c%.0s' $(seq 8192) | dd of="$1" conv=notrunc status=none"#,
-        "sh",
-    ]);
-    other.env_remove("LD_PRELOAD");
-    other.arg(path(name).to_str().expect("UTF-8"));
-    assert!(other.status().expect("sh runs").success());
 }
 
 fn again_worker() {

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.check.model import Facts, Finding, NotJudged, Report
-from upshift.errors import UsageError
+from upshift.door import version_of
+from upshift.errors import CommandFailed, UsageError
 from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
 from upshift.report.words import count, measured
 from upshift.server.kind import Program
 from upshift.server.kinds import default_kind
+from upshift.shell import SystemShell
 
 NOW, FIXED = "now", "fixed"
 _OPTIONS = {"plugin_dir": "--plugin-dir", "lc_messages_dir": "--lc-messages-dir", "character_sets_dir": "--character-sets-dir"}
 """Folders that a server does not find by itself where it was built and not installed."""
-_VERSION_TIMEOUT_S = 60.0
 _PROGRAMS = ("bin/mysqld", "sbin/mysqld", "libexec/mysqld", "runtime_output_directory/mysqld")
 
 
@@ -74,12 +74,11 @@ def _of_its_version(program: Path, facts: Facts) -> Path:
 
 
 def _version(program: Path) -> tuple[int, int, int] | None:
-    command = default_kind().version(program).argv
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired):
+        said = version_of(SystemShell(), default_kind(), program)
+    except CommandFailed:
         return None
-    found = re.search(r"\bVer (\d+)\.(\d+)\.(\d+)", done.stdout.decode(errors="replace"))
+    found = re.search(r"\bVer (\d+)\.(\d+)\.(\d+)", said)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 

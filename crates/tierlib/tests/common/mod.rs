@@ -152,6 +152,19 @@ pub fn put(fd: c_int, byte: u8, offset: i64) {
     assert_eq!(answer, 8192);
 }
 
+/// Another program, which has no tier, overwrites two pages with `c`.
+pub fn overwrite(name: &str) {
+    let mut other = Command::new("sh");
+    other.args([
+        "-c",
+        r#"printf 'c%.0s' $(seq 8192) | dd of="$1" conv=notrunc status=none"#,
+        "sh",
+    ]);
+    other.env_remove("LD_PRELOAD");
+    other.arg(path(name).to_str().expect("UTF-8"));
+    assert!(other.status().expect("sh runs").success());
+}
+
 /// The first byte of the page that a read gives, or errno.
 pub fn get(fd: c_int, offset: i64) -> Result<u8, c_int> {
     let mut data = [0u8; 4096];
