@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ from upshift.toolchain.environment import changing_builds
 from upshift.workload.model import Workload
 
 _VERSION_TIMEOUT_S = 60.0
+_NUMBER = re.compile(r"\d+(?:\.\d+)+\S*")
 _ELF = b"\x7fELF"
 OF_SERVERS = ("GLIBC_TUNABLES", "LD_BIND_NOW", "LD_PRELOAD")
 _OF_ALLOCATORS = ("MALLOC_", "MIMALLOC_", "TCMALLOC_")
@@ -43,6 +45,12 @@ def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -
             hint = "run it with --version to see why"
             raise UsageError(f"{name}: {server.binary} does not start: {said[0]}", hint) from error
     return found
+
+
+def number_of(version: str) -> str:
+    """The number in what a server says of its version; all that it says, where there is none."""
+    found = _NUMBER.search(version)
+    return found.group() if found else version
 
 
 def _refuse_script(name: str, server: Path) -> None:

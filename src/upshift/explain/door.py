@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from upshift.door import versions_of
+from upshift.door import number_of, versions_of
 from upshift.errors import UsageError, WorkloadError
 from upshift.explain.explaining import Pair
 from upshift.explain.names import plain_name
@@ -23,8 +22,6 @@ from upshift.shell import Shell
 from upshift.values import Value, file_sha256
 from upshift.workload.library import find_workload
 from upshift.workload.model import Workload
-
-_VERSION = re.compile(r"\d+(?:\.\d+)+\S*")
 
 
 class Asked(Value):
@@ -80,7 +77,7 @@ def refuse_unexplainable(shell: Shell, kind: ServerKind, pair: Pair) -> str:
                 "`upshift measure` says which of two servers is faster",
             )
     said = versions_of(shell, lambda _program: kind, {each.name: each.program for each in pair})
-    before, after = (_version(said[each.name]) for each in pair)
+    before, after = (number_of(said[each.name]) for each in pair)
     if before != after:
         raise UsageError(
             f"{pair[0].name} is {before}, {pair[1].name} is {after}: they come from different sources",
@@ -159,8 +156,3 @@ def _name_in(file: str) -> str:
 def _files(options: tuple[str, ...]) -> list[Path]:
     values = (option.partition("=")[2] for option in options)
     return [Path(value) for value in values if value.startswith("/")]
-
-
-def _version(said: str) -> str:
-    found = _VERSION.search(said)
-    return found.group() if found else said

@@ -13,6 +13,7 @@ from typing import Any
 
 import pymysql
 
+from upshift.door import number_of, versions_of
 from upshift.errors import ServerFailed, UpshiftError, UsageError
 from upshift.patches.model import read_series
 from upshift.prove import suites
@@ -65,8 +66,9 @@ def prove(
     """The whole proof, in ``folder``, which holds data and logs; ``keep`` gets what there is of it as each part ends.
 
     It ends early with a server that fails after something wrong was found. Raises ServerFailed when one fails before, or does
-    not start, UpshiftError when a part could not run.
+    not start, UpshiftError when a part could not run, UsageError for servers of two versions.
     """
+    _refuse_versions(shell, kind, asked)
     work = _Work(shell, kind, differ, asked, folder, say)
     parts: list[Part] = []
 
@@ -269,6 +271,21 @@ def refuse_servers(asked: Asked) -> None:
     refuse_reserved(default_kind(), "--setting", {name.replace("-", "_"): value for name, value in asked.settings.items()})
     differing_tests(asked.allow)
     suites.refuse(asked)
+
+
+def _refuse_versions(shell: Shell, kind: ServerKind, asked: Asked) -> None:
+    """Raises UsageError for a program that is no server of this kind, and for servers of two versions: their answers may differ
+    without a patch.
+    """
+    servers = {"--stock": asked.stock, "--patched": asked.patched}
+    programs = {option: Program(kind=kind.name, binary=binary) for option, binary in servers.items()}
+    said = versions_of(shell, lambda _program: kind, programs)
+    # Packages and sanitizers add a suffix: 9.7.4-2, 9.7.4-asan.
+    stock, patched = (number_of(said[option]).partition("-")[0] for option in servers)
+    if stock != patched:
+        raise UsageError(
+            f"--stock is {stock}, and --patched is {patched}: they come from different sources", "build both from one version"
+        )
 
 
 def _size_bytes(file: Path) -> int:

@@ -134,7 +134,7 @@ def test_a_server_that_is_gone_does_not_take_along_what_was_found(
     said: list[str] = []
 
     def proof() -> Proof:
-        asked = Asked(stock=tmp_path / "stock", patched=tmp_path / "patched")
+        asked = Asked(stock=Path("/bin/true"), patched=Path("/bin/true"))
         return proving.prove(FakeShell({}), default_kind(), tmp_path / "differ", asked, tmp_path, say=said.append)
 
     if not wrong:
@@ -184,6 +184,38 @@ def test_no_hint_names_a_log_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
         get_command(app).main(["patch", "prove", *servers_in(tmp_path), *keep], standalone_mode=False)
     assert ("kept/mix.log" in caught.value.hint) == is_kept
     assert ("--keep FOLDER" in caught.value.hint) != is_kept
+
+
+@pytest.mark.parametrize(
+    ("stock", "patched", "told"),
+    [
+        ("9.7.4 for Linux on x86_64", "9.7.3 for Linux on x86_64", "--stock is 9.7.4, and --patched is 9.7.3"),
+        ("9.7.4-2 for debian-linux-gnu", "9.7.4-asan for Linux on x86_64", None),
+        ("10.11.14-MariaDB-0+deb12u2 for debian-linux-gnu", "9.7.4 for Linux on x86_64", "--stock: .* is a MariaDB"),
+    ],
+)
+def test_servers_of_two_versions_prove_nothing_of_a_patch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stock: str, patched: str, told: str | None
+) -> None:
+    """Before, MariaDB failed while its data were made, without a word on why."""
+
+    def no_parts(_work: proving._Work) -> Iterator[Part]:
+        yield from ()
+
+    monkeypatch.setattr(proving._Work, "parts", no_parts)
+    asked = Asked(stock=Path("/bin/true"), patched=Path("/bin/false"))
+    shell = FakeShell(
+        {f"{asked.stock} ": Output(f"mysqld  Ver {stock}"), f"{asked.patched} ": Output(f"mysqld  Ver {patched}")}
+    )
+
+    def proof() -> Proof:
+        return proving.prove(shell, default_kind(), tmp_path / "differ", asked, tmp_path, say=lambda text: None)
+
+    if told:
+        with pytest.raises(UsageError, match=told):
+            proof()
+    else:
+        assert proof().verdict == "equal"
 
 
 @pytest.mark.parametrize(
