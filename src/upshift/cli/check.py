@@ -64,7 +64,7 @@ def check(
         typer.Option(
             min=0.02,
             help="Seconds that are measured in a turn of --prove; "
-            "default: 0.4, or 0.1 where --until chooses more than two turns.",
+            "default: 0.4, or 0.1 where Upshift chooses more than two turns.",
         ),
     ] = None,
     until: Annotated[

@@ -71,19 +71,19 @@ def optimize(
         typer.Option(
             min=1,
             help="Turns of each server under each load, in a server start; "
-            "default: 2, with --until, the number that gives the narrowest interval.",
+            "default: 2; with --until or --budget, the number that gives the narrowest interval.",
         ),
     ] = None,
     slice_seconds: Annotated[
         float | None,
         typer.Option(
             min=0.02,
-            help="Seconds that are measured in a turn; default: 0.4, or 0.1 where --until chooses more than two turns.",
+            help="Seconds that are measured in a turn; default: 0.4, or 0.1 where Upshift chooses more than two turns.",
         ),
     ] = None,
     lead_seconds: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds of load in a turn before measuring begins; default: 0.3, with --until by a pilot."),
+        typer.Option(min=0, help="Seconds of load in a turn before measuring begins; default: 0.3; with --until or --budget, a pilot chooses."),
     ] = None,
     warmup_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds of load after each start, shared by all servers and workloads.")

@@ -102,7 +102,7 @@ def prove(
         typer.Option(
             min=0.02,
             help="Seconds that are measured in a turn; "
-            "default: 0.4, or 0.1 where --until chooses more than two turns, for a trace that only reads.",
+            "default: 0.4, or 0.1 where Upshift chooses more than two turns, for a trace that only reads.",
         ),
     ] = None,
     until: Annotated[
