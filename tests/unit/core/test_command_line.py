@@ -85,7 +85,7 @@ def test_an_interrupted_measurement_begins_again(upshift: Run, monkeypatch: pyte
     def prepare(*_given: object, **_named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan, "refuse_unstartable", lambda variants: len(variants))
+    monkeypatch.setattr(plan, "refuse_unstartable", len)
     monkeypatch.setattr(plan, "prepare_measuring", prepare)
     assert upshift("measure", "/bin/true", "b=/bin/echo") == (130, "", "ERROR interrupted\n")
 
@@ -124,8 +124,8 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("stack", "prove", "a", "--suspect", "C1", "--suspect", "C2"), "--suspect is given twice"),
         (("stack", "compare", "a.sql", "--a", "mysql://h", "--b", "mysql://i", "--rounds", "9"), "belongs to --execute"),
         (("optimize", "--connections", "8,8"), "--connections 8,8 names a count twice"),
+        (("measure", "/bin/true", "b=/bin/echo", "-c", "1,8,1"), "names a count twice"),
         (("measure", "a=/bin/false", "b=/bin/echo"), "a: /usr/bin/false does not start"),
-        (("measure", "/bin/echo", "b=/bin/false"), "a: /usr/bin/false does not start"),
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
         (("optimize", "--slice-seconds", "inf"), "--slice-seconds takes a finite number, not inf"),
