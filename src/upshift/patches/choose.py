@@ -49,4 +49,5 @@ def _holds(server: Path, word: str) -> bool:
         if file.read(4) != b"\x7fELF":
             return True
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-            return held.find(word.encode()) >= 0
+            # With the end of the text: each server has buffer_pool_reads, and pool_read is a switch.
+            return held.find(word.encode() + b"\0") >= 0
