@@ -14,7 +14,7 @@ from upshift.measure.variant import Variant
 from upshift.paths import cache_dir
 from upshift.server.contents import ELF, holds
 from upshift.server.data import settings_of
-from upshift.server.kind import KindOf, Program, ServerKind, SourceKind
+from upshift.server.kind import KindOf, Program, ServerKind, SourceKind, bare
 from upshift.shell import Shell
 from upshift.toolchain.environment import changing_builds
 from upshift.workload.model import Workload
@@ -124,7 +124,7 @@ def _text(file: Path) -> str:
 
 def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:
     """The variant's settings that hold for a data folder's whole life, so that its data are its own."""
-    return {name: value for name, value in sorted(variant.settings.items()) if name in kind.lasting}
+    return {name: value for name, value in sorted(variant.settings.items()) if bare(name) in kind.lasting}
 
 
 def data_format(kind: ServerKind, version: str, variant: Variant) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def remove_run(run: Annotated[str, typer.Argument(help="A run's name, or its beg
 
     with exclusive(cache_dir()):
         found = RunDirectory.open(run, ())
-        if found.path.parent != runs_dir():
+        if found.path.parent.resolve() != runs_dir().resolve():
             raise UsageError(f"{found.path} is not a run of this cache", "`upshift runs` lists them")
         if at_work := processes_in(found.path):
             raise UsageError(f"{', '.join(at_work)} executes a file of {found.name} or works in it", "stop it first")

@@ -24,7 +24,7 @@ def show_outcome(result: Result, run: RunDirectory, *, as_json: bool) -> None:
     else:
         terminal.show(result, console.out)
         console.say(f"report: {run.path / 'report.html'}")
-    console.say(f"again: upshift report {run.name}")
+    console.say(f"again: upshift report {run.argument}")
 
 
 def exit_code(result: Result, fail_below: float | None, margin: float = MARGIN) -> int:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from upshift.prove.model import Asked
 
 
 def prove(
@@ -67,6 +70,8 @@ def prove(
     no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
 ) -> None:
     """Test a patched server: the same bytes as stock, and right answers under disturbances and after a crash."""
+    import os
+
     from upshift import console
     from upshift.cli import programs
     from upshift.cli.dry_run import show_lines
@@ -76,7 +81,6 @@ def prove(
     from upshift.prove.model import MODES, Asked, Proof
     from upshift.prove.proving import prove as run_proof
     from upshift.prove.proving import refuse_servers
-    from upshift.prove.suites import title_of
     from upshift.prove.terminal import lines
     from upshift.run.directory import write_json
     from upshift.server.kinds import default_kind
@@ -84,6 +88,7 @@ def prove(
     from upshift.values import checked
 
     settings = _settings(setting or ())
+    _refuse_idle(mtr, mtr_statements, mtr_mode, mtr_source)
     with paths_of("the command line"):
         given: dict[str, object] = {
             "stock": stock.resolve(),
@@ -101,14 +106,10 @@ def prove(
     given |= {"settings": settings, "statements": statements, "seed": seed, "minutes": minutes, **tests}
     asked = checked(Asked, given, {"modes": "--mtr-mode"})
     refuse_servers(asked)
-    if keep and keep.exists():
+    if keep and os.path.lexists(keep):
         raise UsageError(f"--keep: {keep} exists already", "name a new folder")
     if dry_run:
-        random = (f"random: {statements} statements from seed {seed}",) if statements else ()
-        disturbed = (f"storm: {minutes:g} minutes", "crash: kill -9 and restart") if minutes else ()
-        suites = (f"mtr: {title_of(suite, mode)}" for suite in asked.suites for mode in asked.modes)
-        compared = (f"tests: statements of MySQL's suite {suite}" for suite in asked.statements_of)
-        show_lines(("mix: fixed statements", *compared, *random, *disturbed, *suites), "parts", as_json=json)
+        show_lines(tuple(_planned(asked)), "parts", as_json=json)
         return
 
     def kept(proof: Proof) -> None:
@@ -132,16 +133,48 @@ def prove(
         raise typer.Exit(1)
 
 
+def _refuse_idle(
+    mtr: Sequence[str] | None, mtr_statements: Sequence[str] | None, mode: Sequence[str] | None, source: Path | None
+) -> None:
+    """Raises UsageError for options about tests where none run: they would seem to have passed."""
+    from upshift.errors import UsageError
+
+    if mode and not mtr:
+        raise UsageError("--mtr-mode says how the tests of --mtr run, and --mtr names none", "add --mtr SUITE")
+    if source and not (mtr or mtr_statements):
+        raise UsageError("--mtr-source has tests, and no option names any", "add --mtr SUITE or --mtr-statements SUITE")
+
+
+def _planned(asked: Asked) -> Iterator[str]:
+    """The parts of a proof, for --dry-run."""
+    from upshift.prove.suites import title_of
+
+    yield "mix: fixed statements"
+    yield from (f"tests: statements of MySQL's suite {suite}" for suite in asked.statements_of)
+    if asked.statements:
+        yield f"random: {asked.statements} statements from seed {asked.seed}"
+    if asked.minutes:
+        yield from (f"storm: {asked.minutes:g} minutes", "crash: kill -9 and restart")
+    yield from (f"mtr: {title_of(suite, mode)}" for suite in asked.suites for mode in asked.modes)
+
+
 @contextlib.contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    """The folder to keep, or one that goes at the end, with the logs that a hint may name."""
+    """The folder to keep, or one that goes at the end, with the logs that a hint may name. A refusal keeps none, so that
+    the next command may name the folder again.
+    """
+    import shutil
     import tempfile
 
-    from upshift.errors import UpshiftError
+    from upshift.errors import UpshiftError, UsageError
 
     if keep:
         keep.mkdir(parents=True)
-        yield keep.resolve()
+        try:
+            yield keep.resolve()
+        except UsageError:
+            shutil.rmtree(keep, ignore_errors=True)
+            raise
         return
     with tempfile.TemporaryDirectory(prefix="upshift-prove-") as made:
         folder = Path(made).resolve()

@@ -163,7 +163,10 @@ def measure(
     ] = None,
     lead_seconds: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds of load in a turn before measuring begins; default: 0.3; with --until or --budget, a pilot chooses."),
+        typer.Option(
+            min=0,
+            help="Seconds of load in a turn before measuring begins; default: 0.3; with --until or --budget, a pilot chooses.",
+        ),
     ] = None,
     warmup_seconds: Annotated[
         float, typer.Option(min=0, help="Seconds of load after each start, shared by all servers and workloads.")

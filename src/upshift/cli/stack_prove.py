@@ -233,7 +233,7 @@ def _show(
         proof = proof_of(finding, of_suspect(comparisons), result, change, answers, spoilt)
         console.result_json(proof.model_dump_json(indent=2))
     if result and (as_json or spoilt):
-        console.say(f"again: upshift report {run.name}")
+        console.say(f"again: upshift report {run.argument}")
     elif result:
         show_outcome(result, run, as_json=False)
     for line in (*answers.remarks(), *(() if spoilt else told(finding, comparisons, answers))):

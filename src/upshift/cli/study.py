@@ -67,7 +67,7 @@ def show_study(result: StudyResult, run: RunDirectory, *, as_json: bool) -> None
     else:
         terminal.show(result, console.out)
         console.say(f"report: {run.path / 'report.html'}")
-    console.say(f"again: upshift report {run.name}")
+    console.say(f"again: upshift report {run.argument}")
 
 
 def _within(asked: Study, budget: str | None, resume: str | None) -> Study:

@@ -16,6 +16,10 @@ _ADDED = re.compile(
 )
 _COLD = re.compile(r"\.(?:cold|warm|eh)(?:\.\d+)*$")
 _BRACKETS = re.compile(r"(?<!\boperator)(?:<[^<>]*>|\([^()]*\))")
+_QUALIFIERS = re.compile(r"(?<=\))(?: (?:const|volatile|&&?))+(?=::|$)")
+"""Of a method, behind its parameters."""
+_ABI_TAG = re.compile(r"\[abi:\w+\]")
+"""What demanglers write behind the name of a function that returns a std::string of C++11."""
 _ARGUMENT_BYTES = 100_000
 """Linux takes 128 KiB as one argument (MAX_ARG_STRLEN in linux/binfmts.h), and 2 MiB or less as all of a command's."""
 
@@ -26,8 +30,10 @@ def source_name(symbol: str) -> str:
 
 
 def plain_name(shown: str) -> str:
-    """A name for people without template arguments, parameters, what a template returns, and unnamed namespaces."""
-    name = shown.replace("(anonymous namespace)::", "")
+    """A name for people without template arguments, parameters, qualifiers, ABI tags, what a template returns, and unnamed
+    namespaces.
+    """
+    name = _ABI_TAG.sub("", _QUALIFIERS.sub("", shown.replace("(anonymous namespace)::", "")))
     while (bare := _BRACKETS.sub("", name)) != name:
         name = bare
     # An operator's template arguments stand behind a blank: operator<< <char>.

@@ -35,7 +35,8 @@ def refuse_switches(kind: ServerKind, name: str, settings: Iterable[str], server
         patch = switches.get(setting)
         if patch is None:
             continue
-        has = holds(server, setting.encode()) if isinstance(server, Path) else patch.name in server
+        # With the end of the text: each server has buffer_pool_reads, and pool_read is a switch.
+        has = holds(server, setting.encode() + b"\0") if isinstance(server, Path) else patch.name in server
         if not has:
             raise UsageError(
                 f"{name}: {setting} is the switch of patch {patch.name}, which this server does not have",

@@ -97,7 +97,8 @@ def _fill(tree: Path, target: Path, fitted: Fitted, *, share: bool) -> None:
         there = target / here.relative_to(tree)
         there.mkdir(parents=True, exist_ok=True)
         for name in [*names, *(name for name in folders if (here / name).is_symlink())]:
-            if str((here / name).relative_to(tree)) not in fitted.changed:
+            # In a worktree and in a submodule .git is a file, which names the repository: a commit in the copy would go there.
+            if name not in VERSION_CONTROL and str((here / name).relative_to(tree)) not in fitted.changed:
                 _same(here / name, there / name, share=share)
     write_changes(tree, target, fitted)
 

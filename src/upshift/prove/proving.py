@@ -6,8 +6,8 @@ import contextlib
 import json
 import signal
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from upshift.prove.model import Asked, Part, PartName, Proof, Verdict
 from upshift.prove.reading import compared, crashes, short_paths, stormed, switches
 from upshift.server.data import copy
 from upshift.server.instance import RunningServer, running
-from upshift.server.kind import Program, ServerKind, refuse_reserved
+from upshift.server.kind import Program, ServerKind, bare, refuse_reserved
 from upshift.server.kinds import default_kind
 from upshift.server.mysql_building import PLUGINS
 from upshift.shell import Command, Shell
@@ -98,12 +98,13 @@ class _Work:
         self._data = folder / "data"
         self.switches: Mapping[str, str] = {}
         """Of the patched server, once it has run."""
-        shell.run(kind.initialise(Program(kind=kind.name, binary=asked.stock), self._data), log=folder / "log", timeout_s=600)
+        stock = Program(kind=kind.name, binary=asked.stock)
+        lasting = {name: value for name, value in asked.settings.items() if bare(name) in kind.lasting}
+        shell.run(kind.initialise(stock, self._data, lasting), log=folder / "log", timeout_s=600)
 
     def parts(self) -> Generator[Part, None, None]:
         with self.stock() as stock, self.patched() as patched:
-            self.switches = self._switched_on(stock, patched)
-            self._refuse_swapped(stock, patched)
+            self.switches = self._switches_of(stock, patched)
             self._say(f"switches of the patched server: {', '.join(f'{n}={v}' for n, v in self.switches.items()) or 'none'}")
             yield self._counted(patched, lambda: self._compared("mix", stock, patched, "mix"))
             for suite in self._asked.statements_of:
@@ -112,30 +113,53 @@ class _Work:
                 yield self._counted(patched, lambda: self._random(stock, patched))
         own = tuple(self.switches)
         if self._asked.minutes:
+            free = tuple(name for name in own if not self._is_set(name))
             with self.patched() as patched:
-                yield self._counted(patched, lambda: self._storm(patched, own))
-            yield self._crash(own)
-        tests = {test for patch in self._patches if patch.variable in own for test in patch.tests}
+                yield self._counted(patched, lambda: self._storm(patched, free))
+            yield self._crash(free)
+        # A patch without a switch shows by nothing in the server; its test is there where its source is.
+        theirs = [patch for patch in self._patches if patch.variable in own or (own and not patch.variable)]
+        tests = {test for patch in theirs for test in patch.tests}
         yield from suites.parts(self._shell, self._asked, own, self._folder, tests_of_patches=tests, say=self._say)
+
+    def _switches_of(self, stock: RunningServer, patched: RunningServer) -> Mapping[str, str]:
+        """The patched server's switches, once they are on. Raises ServerFailed where a server is gone, or refuses; UsageError
+        for servers that are swapped.
+        """
+        try:
+            switched = self._switched_on(stock, patched)
+            self._refuse_swapped(stock, patched, switched)
+        except pymysql.MySQLError as error:
+            for server in (stock, patched):
+                server.process.wait(_DYING_S)
+                server.check()
+            raise ServerFailed(
+                f"the servers' variables cannot be read or set: {error}", f"the patched server's log is {patched.log}"
+            ) from error
+        return switched
+
+    def _is_set(self, switch: str) -> bool:
+        """Whether a setting says what this switch is: it then stays so."""
+        return switch in map(bare, self._asked.settings)
 
     def _switched_on(self, stock: RunningServer, patched: RunningServer) -> Mapping[str, str]:
         """The patched server's switches, each ON unless a setting names it."""
         theirs = _variables(stock.socket)
         for name in switches(self._patches, theirs, _variables(patched.socket)):
-            if name not in self._asked.settings:
+            if not self._is_set(name):
                 _run(patched.socket, f"SET GLOBAL {name} = ON")
         return switches(self._patches, theirs, _variables(patched.socket))
 
-    def _refuse_swapped(self, stock: RunningServer, patched: RunningServer) -> None:
+    def _refuse_swapped(self, stock: RunningServer, patched: RunningServer, switched: Collection[str]) -> None:
         """Raises UsageError where stock has switches of the series, and the patched server has none."""
         known, own = _variables(stock.socket), _variables(patched.socket)
         theirs = [each.variable for each in self._patches if each.variable in known and each.variable not in own]
-        if theirs and not self.switches:
+        if theirs and not switched:
             raise UsageError(
                 f"the server of --stock has switches of the patches that the one of --patched lacks: {', '.join(theirs)}",
                 "are they swapped? name the server without the patches as --stock",
             )
-        if not self.switches:
+        if not switched:
             self._say("the patched server has no switch of the series: is it the right one?")
 
     def _counted(self, patched: RunningServer, run: Callable[[], Part]) -> Part:
@@ -150,7 +174,8 @@ class _Work:
 
     @contextlib.contextmanager
     def stock(self) -> Iterator[RunningServer]:
-        settings = {name: value for name, value in self._asked.settings.items() if self._stock_knows(name)}
+        # Stock passes over what it does not know: the switches of the series are the patched server's alone.
+        settings = {f"loose_{bare(name)}": value for name, value in self._asked.settings.items()}
         with self._running("stock", self._asked.stock, settings) as server:
             yield server
 
@@ -158,15 +183,6 @@ class _Work:
     def patched(self) -> Iterator[RunningServer]:
         with self._running("patched", self._asked.patched, self._asked.settings) as server:
             yield server
-
-    def _stock_knows(self, name: str) -> bool:
-        """Whether stock has this option: a switch of the series is the patched server's alone."""
-        return not self._stock_help or f"--{name.replace('_', '-')}" in self._stock_help
-
-    @cached_property
-    def _stock_help(self) -> str:
-        command = Command((str(self._asked.stock), "--no-defaults", "--help", "--verbose"))
-        return self._shell.run(command, check=False, timeout_s=60).stdout
 
     @contextlib.contextmanager
     def _running(self, label: str, binary: Path, settings: Mapping[str, str], *, keep: bool = False) -> Iterator[RunningServer]:

@@ -50,7 +50,7 @@ def _read(path: Path) -> dict[str, Any]:
             f"the run {path.parent.name} has no result",
             "it did not end, or its command measures nothing: `upshift runs` lists them",
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError, IsADirectoryError) as error:
         raise UpshiftError(f"{path} is damaged: it is not JSON", "measure again") from error
     if not isinstance(raw, dict):
         raise UpshiftError(f"{path} is damaged: it holds no result", "measure again")

@@ -67,14 +67,22 @@ def remove(paths: Iterable[Path]) -> None:
     """Remove folders. One is never met half removed under its own name."""
     for path in paths:
         aside = path.with_name(f"{_REMOVED}{path.name}")
-        shutil.rmtree(aside, ignore_errors=True)
+        discard(aside)
         path.rename(aside)
-        shutil.rmtree(aside)
+        discard(aside)
 
 
 def remove_leftovers(cache: Path) -> None:
     """What an interrupted cleaning left."""
     for folder in cache.glob(f"*/{_REMOVED}*"):
+        discard(folder)
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder, if it is there. Of one that lies elsewhere, behind a link, the link alone."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
         shutil.rmtree(folder)
 
 

@@ -20,10 +20,11 @@ import contextlib
 import datetime
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import ValidationError, field_validator
 
 from upshift.errors import UsageError
 from upshift.paths import cache_dir
@@ -37,7 +38,15 @@ class Manifest(Value):
     command: tuple[str, ...]
     options: dict[str, Any]
     started_at: str
+    """ISO 8601, with a time zone."""
     upshift_version: str
+
+    @field_validator("started_at")
+    @classmethod
+    def _a_time(cls, text: str) -> str:
+        if datetime.datetime.fromisoformat(text).tzinfo is None:
+            raise ValueError("it has no time zone")
+        return text
 
     @property
     def verb(self) -> str:
@@ -133,9 +142,14 @@ class RunDirectory:
         if folder not in self.uses():
             _add_line(self.path / "uses", folder)
 
+    @property
+    def argument(self) -> str:
+        """What names this run on a command line: its name in this cache, elsewhere its path."""
+        return self.name if self.path.parent.resolve() == runs_dir().resolve() else shlex.quote(str(self.path))
+
     def uses(self) -> frozenset[str]:
         file = self.path / "uses"
-        return frozenset(file.read_text().splitlines()) if file.is_file() else frozenset()
+        return frozenset(file.read_text(errors="replace").splitlines()) if file.is_file() else frozenset()
 
     def records(self) -> tuple[StageRecord, ...]:
         """The last record of each stage, in the order in which the stages first ran."""

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 import psutil
 from pydantic import BaseModel, ValidationError
 
+from upshift.run.cleaning import discard
 from upshift.run.directory import RunDirectory, write_json
 from upshift.run.fingerprint import fingerprint
 from upshift.run.record import StageRecord
@@ -140,7 +141,7 @@ def _read_kept(done: Path, output: type[T], works: Callable[[T], bool]) -> tuple
                 return saved.record.model_copy(update={"cached": True}), result
     except ValidationError:
         pass
-    shutil.rmtree(done.parent)
+    discard(done.parent)
     return None
 
 

@@ -266,12 +266,17 @@ class SourceKind(ServerKind, Protocol):
         ...
 
 
+def bare(setting: str) -> str:
+    """A setting's name without ``loose_``, which has MySQL pass over a name that it does not know."""
+    return setting.removeprefix("loose_")
+
+
 def refuse_reserved(kind: ServerKind, where: str, settings: Mapping[str, str]) -> None:
     """Raises UsageError where ``settings`` would start a server on other data than Upshift's own, or let it write elsewhere;
     ``where`` says who asks.
     """
     # PostgreSQL's names have no case.
-    names = {name: name.removeprefix("loose_").lower() for name in settings}
+    names = {name: bare(name).lower() for name in settings}
     if led := sorted(name for name, value in settings.items() if names[name] in kind.written and _leads_outside(value)):
         named = ", ".join(f"{name}={settings[name]}" for name in led)
         raise UsageError(

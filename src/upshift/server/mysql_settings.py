@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upshift.server.kind import Repeatable
+from upshift.server.kind import Repeatable, bare
 
 SETTINGS: Mapping[str, str] = {
     "innodb_buffer_pool_size": "1G",
@@ -95,4 +95,4 @@ DEFAULT_STACK: Mapping[str, str] = {"thread_stack": "1M"}
 
 def given(settings: Mapping[str, str], name: str, default: str) -> str:
     """A setting's value for the server: ``loose_`` before its name changes nothing, and of two the last counts."""
-    return next((value for key, value in reversed(list(settings.items())) if key.removeprefix("loose_") == name), default)
+    return next((value for key, value in reversed(list(settings.items())) if bare(key) == name), default)

@@ -247,3 +247,43 @@ def test_an_age_has_a_unit(upshift: Run, cache: Path, text: str) -> None:
 def test_an_empty_cache(upshift: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "none"))
     assert cleaned(upshift, "--dry-run")["entries"] == []
+
+
+def test_of_a_folder_behind_a_link_only_the_link_goes(
+    cache: Path, tmp_path_factory: pytest.TempPathFactory, upshift: Run
+) -> None:
+    """A link stopped each later `upshift clean` with a traceback."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "build"
+    lost = cache / "stages" / f"train-lost{STAGE}"
+    shutil.move(lost, elsewhere)
+    lost.symlink_to(elsewhere)
+    (cache / "stages" / ".removed-train-before").symlink_to(elsewhere)
+    assert upshift("clean")[0] == 0
+    assert not lost.is_symlink() and not list((cache / "stages").glob(".removed-*"))
+    assert (elsewhere / "file").is_file()
+
+
+@pytest.mark.parametrize("started_at", ["yesterday", "2026-01-02T00:00:00"])
+def test_a_damaged_run_stops_no_cleaning(cache: Path, upshift: Run, started_at: str) -> None:
+    new = next((cache / "runs").glob("*-new"))
+    manifest = json.loads((new / "manifest.json").read_text())
+    (new / "manifest.json").write_text(json.dumps({**manifest, "started_at": started_at}))
+    old = next((cache / "runs").glob("*-old"))
+    (old / "uses").write_bytes((old / "uses").read_bytes() + b"\xff\xfe\n")
+    assert upshift("clean", "--dry-run", "--older-than", "1d")[0] == 0
+    assert upshift("clean")[0] == 0
+    assert new.is_dir() and (cache / "stages" / f"train-old{STAGE}").is_dir()
+
+
+def test_a_run_is_removed_by_its_path_through_a_link(
+    cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, upshift: Run
+) -> None:
+    home = tmp_path_factory.mktemp("home") / "link"
+    home.symlink_to(cache.parent)
+    monkeypatch.delenv("UPSHIFT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    (cache.parent / "upshift").symlink_to(cache)
+    old = next((cache / "runs").glob("*-old"))
+    monkeypatch.chdir(old.parent)
+    assert upshift("runs", "rm", old.name)[0] == 0
+    assert not old.exists()

@@ -181,3 +181,10 @@ def test_options_before_the_verb_do_not_hide_it() -> None:
     assert manifest.verb == "optimize"
     run = RunDirectory.create("optimize", manifest)
     assert RunDirectory.open("last", ("optimize",)).path == run.path
+
+
+def test_a_run_from_elsewhere_is_named_by_its_path(tmp_path: Path) -> None:
+    """The last line of `upshift report PATH` was a command that found no such run."""
+    run = made()
+    assert run.argument == run.name
+    assert RunDirectory(tmp_path / "from there" / "run").argument == f"'{tmp_path}/from there/run'"

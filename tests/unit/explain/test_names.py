@@ -51,6 +51,13 @@ def test_copies_and_parts_count_to_their_function(symbol: str, source: str) -> N
         ("(anonymous namespace)::run", "run"),
         ("void run<int>(Row<int>)", "run"),
         ("<int>", ""),
+        ("BTree::find(int) const", "BTree::find"),
+        ("Row::next() const &", "Row::next"),
+        ("Row::operator()(int) const", "Row::operator()"),
+        ("Row::find(int) const::'lambda'(int)::operator()", "Row::find::'lambda'::operator()"),
+        ("text_of[abi:cxx11](Item const*)", "text_of"),
+        ("Row::at(int (Row::*)(int) const)", "Row::at"),
+        ("Row::operator[]", "Row::operator[]"),
     ],
 )
 def test_a_plain_name_has_no_arguments_and_keeps_all_of_an_operator(shown: str, plain: str) -> None:

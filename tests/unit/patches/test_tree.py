@@ -51,6 +51,14 @@ def test_a_copy_shares_what_stays_the_same_and_nothing_else(tmp_path: Path, seri
     assert state(apart) == state(copy)
 
 
+def test_a_copy_of_a_worktree_is_no_worktree(tmp_path: Path, series: Series) -> None:
+    """There .git is a file. A commit in the copy changed the branch of the tree that was copied."""
+    tree = tree_in(tmp_path / "tree")
+    (tree / ".git").write_text("gitdir: /elsewhere/.git/worktrees/tree\n")
+    copy_patched(tree, tmp_path / "copy", fit_tree(series.patches, tree), share=True)
+    assert not (tmp_path / "copy" / ".git").exists()
+
+
 def test_changes_in_place_leave_hard_links_alone(tmp_path: Path, series: Series) -> None:
     tree = tree_in(tmp_path / "tree")
     (tmp_path / "other.cc").hardlink_to(tree / "server.cc")

@@ -119,6 +119,7 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
     other.touch()
     both = ("--stock", str(server), "--patched", str(other))
     built = build_folder(tmp_path)
+    (dangling := tmp_path / "link").symlink_to("nowhere")
     unreasoned = tmp_path / "allowed.toml"
     unreasoned.write_text('[[test]]\nname = "main.ps"\npatch = "one"\n')
     for arguments, message in (
@@ -132,7 +133,11 @@ def test_bad_input_is_refused_before_any_work(tmp_path: Path) -> None:
         ((*both, "--allow", str(tmp_path / "none.toml")), "--allow: there is no"),
         ((*both, "--allow", str(unreasoned)), "test.0.why: this key is missing"),
         ((*both, "--keep", str(tmp_path)), "exists already"),
-        ((*both, "--mtr-mode", "sometimes"), "--mtr-mode: 'sometimes' is not 'on', 'off', 'ps-on' or 'ps-off'"),
+        ((*both, "--keep", str(dangling)), "exists already"),
+        ((*both, "--mtr", "main", "--mtr-mode", "often"), "--mtr-mode: 'often' is not 'on', 'off', 'ps-on' or 'ps-off'"),
+        ((*both, "--mtr-mode", "on"), "--mtr-mode says how the tests of --mtr run, and --mtr names none"),
+        ((*both, "--mtr-mode", "on", "--mtr-statements", "main"), "--mtr names none"),
+        ((*both, "--mtr-source", str(tmp_path)), "--mtr-source has tests, and no option names any"),
         ((*both, "--mtr", "main"), "is not in the folder in which it was built"),
         ((*both, "--mtr", "main", "--mtr-source", str(tmp_path)), "is not in the folder in which it was built"),
         (("--stock", str(built), "--patched", str(server), "--mtr", "nosuite"), "MySQL has no tests nosuite"),

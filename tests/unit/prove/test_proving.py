@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from typer.main import get_command
 from upshift.cli import programs
 from upshift.cli.app import app
 from upshift.errors import ServerFailed, UpshiftError, UsageError
-from upshift.prove import proving
+from upshift.prove import proving, suites
 from upshift.prove.model import Asked, Part, Proof
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
@@ -194,6 +194,111 @@ def test_no_hint_names_a_log_that_is_gone(tmp_path: Path, monkeypatch: pytest.Mo
     assert ("--keep FOLDER" in caught.value.hint) != is_kept
 
 
+def test_a_refused_proof_keeps_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command that mended it was refused, because the folder existed."""
+
+    def refuses(*_given: Any, **_named: Any) -> None:
+        raise UsageError("they are swapped", "name them in the other order")
+
+    monkeypatch.setattr("upshift.prove.proving.prove", refuses)
+    monkeypatch.setattr(programs, "built_programs", lambda *given, **named: tmp_path)
+    words = ["patch", "prove", *servers_in(tmp_path), "--keep", str(tmp_path / "kept")]
+    with pytest.raises(UsageError, match="swapped"):
+        get_command(app).main(words, standalone_mode=False)
+    assert not (tmp_path / "kept").exists()
+
+
+class Switched:
+    """A proof of a server with the switches spare_blocks and pool_stay, whose parts say what they were given."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: str) -> None:
+        self.set: list[str] = []
+        self.given: dict[str, Mapping[str, str]] = {}
+        self.disturbed: list[tuple[str, ...]] = []
+        self.tests: Collection[str] = ()
+        self.lost: Exception | None = None
+        part = Part(name="mix", statements=1, wall_s=1, wrong=(), detail={})
+
+        def disturbing(*given: Any) -> Part:
+            self.disturbed.append(given[-1])
+            return part
+
+        def tested(*_given: Any, tests_of_patches: Collection[str], **_named: Any) -> Iterator[Part]:
+            self.tests = tests_of_patches
+            return iter(())
+
+        self.shell = FakeShell({})
+        asked = Asked(stock=folder / "stock", patched=folder / "patched", settings=settings, statements=0, minutes=0.1)
+        self.work = proving._Work(self.shell, default_kind(), folder / "differ", asked, folder, lambda text: None)
+        monkeypatch.setattr(self.work, "_running", self._running)
+        for name, fake in (("_compared", lambda *given: part), ("_storm", disturbing), ("_crash", disturbing)):
+            monkeypatch.setattr(self.work, name, fake)
+        monkeypatch.setattr(self.work, "_counted", lambda _patched, run: run())
+        monkeypatch.setattr(suites, "parts", tested)
+        monkeypatch.setattr(proving, "_variables", self._variables)
+        monkeypatch.setattr(proving, "_run", self._run)
+
+    @contextlib.contextmanager
+    def _running(self, label: str, binary: Path, settings: Mapping[str, str]) -> Iterator[RunningServer]:
+        self.given[label] = settings
+        log = binary.with_name(f"{label}.log")
+        yield RunningServer(default_kind(), Program(kind="mysql", binary=binary), FakeProcess(), Path(label), log)
+
+    def _variables(self, socket: Path) -> dict[str, str]:
+        return {"read_only": "OFF"} | ({"spare_blocks": "OFF", "pool_stay": "OFF"} if socket.name == "patched" else {})
+
+    def _run(self, _socket: Path, sql: str) -> None:
+        if self.lost:
+            raise self.lost
+        self.set.append(sql)
+
+
+@pytest.mark.parametrize("name", ["spare_blocks", "loose_spare_blocks"])
+def test_a_switch_that_a_setting_names_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The disturbed load switched it on, and so did the start where the setting began with loose_."""
+    proof = Switched(tmp_path, monkeypatch, **{name: "OFF"})
+    list(proof.work.parts())
+    assert proof.set == ["SET GLOBAL pool_stay = ON"]
+    assert proof.disturbed == [("pool_stay",), ("pool_stay",)]
+
+
+def test_both_servers_get_each_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stock lacked those that its --help does not list: a plugin's, and those with loose_."""
+    given = {"plugin_load_add": "thread_pool.so", "thread_pool_max_transactions_limit": "0", "loose_pool_stay": "OFF"}
+    proof = Switched(tmp_path, monkeypatch, **given)
+    list(proof.work.parts())
+    assert proof.given["patched"] == given
+    assert {name.removeprefix("loose_"): value for name, value in proof.given["stock"].items()} == {
+        name.removeprefix("loose_"): value for name, value in given.items()
+    }
+    assert all(name.startswith("loose_") for name in proof.given["stock"])
+
+
+def test_data_are_made_with_the_settings_that_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers with pages of 8K did not start on data that were made with 16K."""
+    proof = Switched(tmp_path, monkeypatch, loose_innodb_page_size="8K", sort_buffer_size="1M")
+    made = proof.shell.ran[0].argv
+    assert any("innodb-page-size=8K" in word for word in made) and not any("sort-buffer" in word for word in made)
+
+
+def test_the_test_of_a_patch_without_a_switch_is_a_patchs_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stock fails main.pool_kill, whose error the patch mends. That excused a patched server that failed it."""
+    proof = Switched(tmp_path, monkeypatch)
+    list(proof.work.parts())
+    assert {"main.pool_kill", "main.pool_stay"} <= set(proof.tests) and "main.count_notnull" not in proof.tests
+    monkeypatch.setattr(proving, "_variables", lambda socket: {"read_only": "OFF"})
+    list(proof.work.parts())
+    assert not proof.tests
+
+
+def test_a_server_that_dies_at_a_switch_is_an_error_with_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proof = Switched(tmp_path, monkeypatch)
+    proof.lost = pymysql.OperationalError(2013, "Lost connection")
+    with pytest.raises(ServerFailed, match=r"the servers' variables cannot be read or set: .*Lost connection") as caught:
+        list(proof.work.parts())
+    assert str(tmp_path / "patched.log") in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("stock", "patched", "told"),
     [
@@ -241,14 +346,14 @@ def test_servers_that_are_swapped_are_refused(
     house = House(tmp_path, monkeypatch)
     known = {Path("stock"): stock, Path("patched"): patched}
     monkeypatch.setattr(proving, "_variables", known.__getitem__)
-    house.work.switches = {name: value for name, value in patched.items() if name == "count_notnull"}
-    servers = [
+    switched = {name for name in patched if name == "count_notnull"}
+    one, other = (
         RunningServer(default_kind(), Program(kind="mysql", binary=tmp_path), FakeProcess(), socket, house.log)
         for socket in known
-    ]
+    )
     if said is None:
-        house.work._refuse_swapped(*servers)
+        house.work._refuse_swapped(one, other, switched)
         return
     with pytest.raises(UsageError, match=r"--stock has switches of the patches .*: count_notnull") as caught:
-        house.work._refuse_swapped(*servers)
+        house.work._refuse_swapped(one, other, switched)
     assert said in caught.value.hint
