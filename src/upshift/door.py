@@ -12,6 +12,7 @@ from pathlib import Path
 from upshift.errors import CommandFailed, SourceError, UsageError, WorkloadError
 from upshift.measure.variant import Variant
 from upshift.paths import cache_dir
+from upshift.server.contents import ELF, holds
 from upshift.server.data import settings_of
 from upshift.server.kind import KindOf, Program, ServerKind, SourceKind, bare
 from upshift.shell import Shell
@@ -20,7 +21,11 @@ from upshift.workload.model import Workload
 
 _VERSION_TIMEOUT_S = 60.0
 _NUMBER = re.compile(r"\d+(?:\.\d+)+\S*")
-_ELF = b"\x7fELF"
+_MYSQL = re.compile(r"\bVer (\d+)\.(\d+)\.(\d+)")
+_OLDEST_MYSQL = 8, 0, 30
+"""It has innodb_redo_log_capacity, which each MySQL is started with."""
+_OF_MYSQLD = b"innodb_buffer_pool_size"
+"""A server's messages have it. The client mysql, which says its version in the same words, does not know it."""
 OF_SERVERS = ("GLIBC_TUNABLES", "LD_BIND_NOW", "LD_PRELOAD")
 _OF_ALLOCATORS = ("MALLOC_", "MIMALLOC_", "TCMALLOC_")
 
@@ -31,20 +36,37 @@ def version_of(shell: Shell, kind: ServerKind, server: Path) -> str:
 
 
 def versions_of(shell: Shell, kind_of: KindOf, servers: Mapping[str, Program]) -> Mapping[str, str]:
-    """Each server's version. Raises UsageError for a script, and when one does not start: a missing library shows here."""
+    """Each server's version. Raises UsageError for a script, for what is no MySQL or too old a one, and when one does not
+    start: a missing library shows here.
+    """
     found = {}
     for name, server in servers.items():
         _refuse_script(name, server.binary)
         try:
             found[name] = version_of(shell, kind_of(server), server.binary)
-            if server.kind == "mysql" and "MariaDB" in found[name]:
-                raise UsageError(f"{name}: {server.binary} is a MariaDB", "name a MySQL: Upshift starts no MariaDB")
+            if server.kind == "mysql":
+                _refuse_other(name, server.binary, found[name])
             refuse_confined(name, server.binary)
         except CommandFailed as error:
             said = error.log.strip().splitlines()[-1:] or [error.message]
             hint = "run it with --version to see why"
             raise UsageError(f"{name}: {server.binary} does not start: {said[0]}", hint) from error
     return found
+
+
+def _refuse_other(name: str, server: Path, version: str) -> None:
+    """Raises UsageError for another program, and for a MySQL that does not start with what Upshift sets."""
+    if "MariaDB" in version:
+        raise UsageError(f"{name}: {server} is a MariaDB", "name a MySQL: Upshift starts no MariaDB")
+    number = _MYSQL.search(version)
+    if number is None or not holds(server, _OF_MYSQLD):
+        raise UsageError(f"{name}: {server} is no MySQL server", "name the server's binary, mysqld")
+    if tuple(map(int, number.groups())) < _OLDEST_MYSQL:
+        oldest = ".".join(map(str, _OLDEST_MYSQL))
+        raise UsageError(
+            f"{name}: {server} is a MySQL {'.'.join(number.groups())}",
+            f"name a newer one: Upshift measures MySQL from {oldest} on",
+        )
 
 
 def number_of(version: str) -> str:
@@ -57,10 +79,10 @@ def _refuse_script(name: str, server: Path) -> None:
     """What is kept of a server is kept by its contents, and a script's do not say which server it starts."""
     try:
         with server.open("rb") as file:
-            begin = file.read(len(_ELF))
+            begin = file.read(len(ELF))
     except OSError as error:
         raise UsageError(f"{name}: {server} cannot be read: {error.strerror}", "name the server's binary, mysqld") from error
-    if begin != _ELF:
+    if begin != ELF:
         raise UsageError(
             f"{name}: {server} is no ELF executable: a script does not say which server it starts",
             "name the server itself; what a script sets goes into a variant's `environment` and `under`",

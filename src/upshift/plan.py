@@ -137,7 +137,7 @@ def _judged(
     refuse_source(kind, options.source)
     refuse_cache_within(options.source)
     refuse_parts(kind, options.service)
-    _refuse_spaces(kind)
+    _refuse_characters(kind)
     tree = Path(options.source) if options.source and Path(options.source).is_dir() else None
     patches = patches_of(kind, recipe)
     if patches and tree:  # Others are judged as soon as they are unpacked.
@@ -235,11 +235,16 @@ def prepare_explaining(
     )
 
 
-def _refuse_spaces(kind: ServerKind) -> None:
-    """MySQL's test suite executes the server by a line for the shell, without quotes."""
-    if kind.name == "mysql" and re.search(r"\s", str(cache_dir())):
+def _refuse_characters(kind: ServerKind) -> None:
+    """MySQL's test suite executes the server by a line for the shell, without quotes. Compilers take a comma in what they hand
+    on to the linker for two words, LLVM's profiles are named by a pattern with %, and a library is preloaded from a list with
+    colons.
+    """
+    found = re.search(r"[^\w/.+@=~-]", str(cache_dir()))
+    if kind.name == "mysql" and found:
+        what = "white space" if found.group().isspace() else found.group()
         raise UsageError(
-            f"the cache is {cache_dir()}, and MySQL's tests do not run below a path with white space",
+            f"the cache is {cache_dir()}, and MySQL's build and tests do not run below a path with {what}",
             "set UPSHIFT_CACHE to another folder",
         )
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from upshift import console
 from upshift.cli.amounts import MARGIN, MOST_MARGIN
 from upshift.errors import UpshiftError
-from upshift.measure.model import OPTIMISED
+from upshift.measure.model import OPTIMISED, Experiment, Load
 from upshift.measure.statistics import trials_to_place
 from upshift.report import terminal, words
+from upshift.report.findings import load_of
 from upshift.report.result import Result
 from upshift.run.directory import RunDirectory
 
@@ -28,8 +30,8 @@ def show_outcome(result: Result, run: RunDirectory, *, as_json: bool) -> None:
 def exit_code(result: Result, fail_below: float | None, margin: float = MARGIN) -> int:
     """What ``--fail-below`` makes of the optimised server's throughput on training workloads, by the report's intervals.
 
-    0 when every interval lies above ``fail_below`` less ``margin``, a share of it; 3 when one that does not lies wholly below
-    ``fail_below``; else 4. Raises UpshiftError when there is nothing to judge.
+    0 when there is an interval of all trials for each load, and every one lies above ``fail_below`` less ``margin``, a share of
+    it; 3 when one that does not lies wholly below ``fail_below``; else 4. Raises UpshiftError when there is nothing to judge.
     """
     if fail_below is None:
         return 0
@@ -55,6 +57,22 @@ def exit_code(result: Result, fail_below: float | None, margin: float = MARGIN) 
             helps = [f"--margin {least:g} accepts it"] if least <= MOST_MARGIN else []
             helps.append(words.settled_by(trials_to_place(each, fail_below * (1 - margin), fail_below, first_stage)))
             console.say(f"{about} may be below {fail_below:g} ({words.measured(each)}): {', '.join(helps)}")
+    lacking = _lacking(result.experiment, {load_of(each): None if each in below else each.trials for each in judged})
+    for about, why in lacking:
+        console.say(f"{about} may be below {fail_below:g}: {why}")
     if below:
         return SLOWER
-    return INCONCLUSIVE if short else 0
+    return INCONCLUSIVE if short or lacking else 0
+
+
+def _lacking(experiment: Experiment, judged: Mapping[Load, int | None]) -> list[tuple[str, str]]:
+    """Training loads of which nothing is known, or only of trials in which both servers ended a query; and why.
+
+    ``judged`` are the trials of each load that has some; None: whatever the others are, it is below.
+    """
+    measured = experiment.reached.trials if experiment.reached else experiment.plan.trials
+    why = {load: "it gave no figures for both servers" for load in experiment.loads if not load.held_out and load not in judged}
+    for load, trials in judged.items():
+        if trials is not None and trials < measured:
+            why[load] = f"in {measured - trials} of {words.count(measured, 'trial')} one of the servers ended no query"
+    return [(f"{load.workload} at {words.count(load.connections, 'connection')}", each) for load, each in why.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,7 @@ def run_experiment(
         comparisons=compared,
         confidence=confidence,
         steal_share=steal_share(slices, plan),
-        reached=reached(compared, plan, baselines[0], trials, expected),
+        reached=reached(compared, plan, baselines[0], trials, expected, product([arm.name for arm in arms], loads)),
         lead_ins=pilot.lead_ins,
         repeated=sum(each.attempt > 0 for each in slices) // (plan.rounds * len(arms)),
         flags=find_flags(slices, plan, arms, pool_bytes=pool_bytes, data_bytes=data_bytes),

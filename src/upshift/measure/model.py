@@ -206,6 +206,7 @@ class Flag(Value):
         "steal",
         "not-settled",
         "server-idle",
+        "trials-left-out",
     ]
     message: str
     hint: str
@@ -235,7 +236,8 @@ class Reached(Value):
     expected: float
     """For all trials, as the first stage let expect, at 95 % for each comparison."""
     reached: float
-    """The widest of the intervals that count, at the experiment's confidence; 1e9 where one of them has no bounds."""
+    """The widest of the intervals that count, at the experiment's confidence; 1e9 where one of them has no bounds, or a
+    load that counts has none."""
     first_stage: int
     trials: int
 

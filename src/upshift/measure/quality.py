@@ -71,6 +71,7 @@ def find_flags(
         _steal(groups, plan),
         _not_settled(groups),
         _server_idle(groups, plan, seats),
+        _trials_left_out(groups),
     )
     return tuple(flag for flag in found if flag)
 
@@ -274,6 +275,20 @@ def _server_idle(groups: Groups, plan: Plan, seats: Seats) -> Flag | None:
         message=f"the server mostly waited: of its CPUs it used {_worst(idle, smallest=True)}",
         hint="use more connections, or see what it waits for (disk, locks, client); CPU per query still counts",
         loads=_flagged(idle),
+    )
+
+
+def _trials_left_out(groups: Groups) -> Flag | None:
+    measured = {key: {each.trial for each in members} for key, members in groups.items()}
+    ended = {key: {each.trial for each in members if each.queries > 0} for key, members in groups.items()}
+    lacking = {key: f"{len(trials - ended[key])} of {len(trials)}" for key, trials in measured.items() if trials - ended[key]}
+    if not lacking:
+        return None
+    return Flag(
+        name="trials-left-out",
+        message=f"trials in which a server ended no query, which ratios leave out: {_named(lacking, str)}",
+        hint="the ratios are of the other trials alone, which may be its better ones: raise --slice-seconds",
+        loads=_flagged(lacking),
     )
 
 

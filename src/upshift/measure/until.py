@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from upshift.errors import UsageError
 from upshift.limits import MOST_TRIALS
-from upshift.measure.model import Comparison, Plan, Reached, Slice
+from upshift.measure.model import Comparison, Load, Plan, Reached, Slice
 from upshift.measure.statistics import LEVEL, UNBOUNDED_HIGH, half_width, pairs
 
 _LEAST_FIRST_STAGE = 2
@@ -47,14 +47,30 @@ def trials_asked(slices: Sequence[Slice], plan: Plan, baseline: str, pilot_s: fl
     return asked, math.expm1(widest / math.sqrt(asked))
 
 
-def reached(found: Iterable[Comparison], plan: Plan, baseline: str, trials: int, expected: float) -> Reached | None:
-    """How wide the widest of these intervals became, one without bounds before all; None when no width was asked for."""
+def reached(
+    found: Sequence[Comparison],
+    plan: Plan,
+    baseline: str,
+    trials: int,
+    expected: float,
+    measured: Iterable[tuple[str, Load]] = (),
+) -> Reached | None:
+    """How wide the widest of these intervals became, one without bounds before all; None when no width was asked for.
+
+    An arm and load that were ``measured`` and are not compared have no bounds.
+    """
     if plan.until is None:
         return None
+    compared = {(each.arm, each.workload) for each in found if _is_counted(each, plan, baseline)}
     widths = [
+        UNBOUNDED_HIGH
+        for arm, load in measured
+        if arm != baseline and _counts(plan, load.held_out, load.connections, "qps") and (arm, load.workload) not in compared
+    ]
+    widths += [
         math.sqrt(each.ci_high / each.ci_low) - 1 if each.ci_low > 0 and each.ci_high < UNBOUNDED_HIGH else UNBOUNDED_HIGH
         for each in found
-        if each.baseline == baseline and _counts(plan, each.held_out, each.connections, each.metric)
+        if _is_counted(each, plan, baseline)
     ]
     return Reached(
         asked=plan.until,
@@ -63,6 +79,10 @@ def reached(found: Iterable[Comparison], plan: Plan, baseline: str, trials: int,
         first_stage=plan.trials,
         trials=trials,
     )
+
+
+def _is_counted(each: Comparison, plan: Plan, baseline: str) -> bool:
+    return each.baseline == baseline and _counts(plan, each.held_out, each.connections, each.metric)
 
 
 def _counts(plan: Plan, held_out: bool, connections: int, metric: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from upshift.build.recipe import Recipe
 from upshift.errors import UsageError
 from upshift.patches.model import Patch, Series, read_series
+from upshift.server.contents import holds
 from upshift.server.kind import ServerKind
 
 
@@ -35,19 +35,10 @@ def refuse_switches(kind: ServerKind, name: str, settings: Iterable[str], server
         patch = switches.get(setting)
         if patch is None:
             continue
-        has = _holds(server, setting) if isinstance(server, Path) else patch.name in server
+        # With the end of the text: each server has buffer_pool_reads, and pool_read is a switch.
+        has = holds(server, setting.encode() + b"\0") if isinstance(server, Path) else patch.name in server
         if not has:
             raise UsageError(
                 f"{name}: {setting} is the switch of patch {patch.name}, which this server does not have",
                 f"build it with `--patches {patch.name}`, or leave the setting out",
             )
-
-
-def _holds(server: Path, word: str) -> bool:
-    """Whether an executable holds the name of a variable. A file that is none is refused for that, not for this."""
-    with server.open("rb") as file:
-        if file.read(4) != b"\x7fELF":
-            return True
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
-            # With the end of the text: each server has buffer_pool_reads, and pool_read is a switch.
-            return held.find(word.encode() + b"\0") >= 0

@@ -85,6 +85,11 @@ class Findings:
         ]
         return tuple(each for each in found if each is not None)
 
+    def without_figures(self) -> tuple[tuple[str, Load], ...]:
+        """The subjects and loads whose throughput was measured and not compared: no trial has figures of both servers."""
+        loads = ((arm, load) for load in self.loads for arm in self.subjects)
+        return tuple((arm, load) for arm, load in loads if self.comparison(arm, load, "qps") is None)
+
     def flags_of(self, arms: Collection[str], load: Load) -> tuple[str, ...]:
         """Names of the flags that were raised for one of ``arms`` under ``load``."""
         return tuple(

@@ -92,6 +92,9 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
             lines.append(text.append(f" at {words.count(each.connections, 'connection')}", style="dim"))
     if not result.experiment.comparisons:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
+    else:
+        silent = (words.without_figures(arm, findings.baseline, load) for arm, load in findings.without_figures())
+        lines += [Text.assemble(("NOT COMPARED: ", "bold yellow"), said) for said in silent]
     duet = (words.duet_sentence(result.experiment.plan.duet),) if result.experiment.plan.duet else ()
     lines += [Text(remark, style="dim") for remark in (*duet, *words.remarks(result.experiment))]
     for number, flag in enumerate(result.experiment.flags, 1):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from upshift.limits import MOST_TRIALS
-from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Metric, Plan, Reached, Verdict
+from upshift.measure.model import BASELINE, PATCHED, Comparison, Experiment, LeadIn, Load, Metric, Plan, Reached, Verdict
 from upshift.measure.pilot import in_words
 from upshift.measure.placement import Seat
 from upshift.measure.statistics import LEVEL, MARGIN, UNBOUNDED_HIGH
@@ -291,6 +291,11 @@ def lead_in_sentence(chosen: Sequence[LeadIn]) -> str:
 def unit_sentence(transactions: Sequence[str]) -> str:
     """What is counted for these workloads, without a full stop."""
     return f"For {', '.join(transactions)}, committed transactions are counted in place of queries"
+
+
+def without_figures(arm: str, baseline: str, load: Load) -> str:
+    """Of a load that was measured and not compared, without a full stop."""
+    return f"{load.workload} at {count(load.connections, 'connection')} gave no figures for both {arm} and {baseline}"
 
 
 def reached_sentence(each: Reached) -> str:

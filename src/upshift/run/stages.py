@@ -50,6 +50,15 @@ class Stages:
         self._store = store
         self._shell = shell
         self._progress = progress
+        self._taken: dict[str, str] = {}
+        """The folders of the results that this attempt took or made, each with its stage's name, in their order."""
+
+    def records(self) -> tuple[StageRecord, ...]:
+        """What the stages took that this attempt's result is made of. An earlier attempt of the run may have had others, whose
+        inputs have changed since."""
+        by_folder = {each.folder or each.name: each for each in self._run.records()}
+        found = (by_folder.get(folder) or by_folder.get(name) for folder, name in self._taken.items())
+        return tuple(dict.fromkeys(each for each in found if each))
 
     def run(
         self,
@@ -81,6 +90,7 @@ class Stages:
             self._use(folder)
             if not any(_same(earlier, record) for earlier in self._run.records()):
                 self._run.add_record(record)
+            self._taken[folder.name] = name
             self._progress.stage_ended(record)
             return result
         _prepare(folder, goes_on=goes_on)
@@ -96,6 +106,7 @@ class Stages:
         else:
             (folder / _SPENT).unlink()
         self._run.add_record(record)
+        self._taken[folder.name] = name
         self._progress.stage_ended(record)
         return result
 

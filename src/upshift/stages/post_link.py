@@ -24,6 +24,8 @@ from upshift.workload.model import Workload
 VERSION = 1
 """Raised when the commands that are composed here change: no key holds them."""
 NO_POST_LINK = "the recipe has none"
+_FOLLOWED = ("name", "description", "flags", "link_flags", "patches", "post_link", "post_link_flags")
+"""What of a recipe holds for BOLT on a plain build, too: no other flags than the plain build's are accepted there."""
 
 
 class PostLinked(Value):
@@ -51,7 +53,8 @@ def post_link(
 ) -> PostLinked:
     """BOLT on top of ``build``, from a training of its own; ``number`` says which of several.
 
-    When BOLT fails on a ``trained`` build, that is a reason to go on without it; else it is an error.
+    When BOLT fails on a ``trained`` build, that is a reason to go on without it; else it is an error. The result's recipe is
+    what was followed: without training, the rest of ``recipe`` was not.
     """
 
     toolchain = build.toolchain
@@ -93,7 +96,8 @@ def post_link(
     made = lab.stages.run(
         Stage.POST_LINK, PostLinked, action, inputs=inputs, version=VERSION, lasts=lambda made: not made.failed
     )
-    return made.model_copy(update={"build": made.build.model_copy(update={"recipe": build.recipe})})
+    followed = build.recipe.model_copy(update={name: getattr(recipe, name) for name in _FOLLOWED})
+    return made.model_copy(update={"build": made.build.model_copy(update={"recipe": followed})})
 
 
 def bolt_counts(

@@ -124,7 +124,7 @@ def _common(lab: Lab, judged: Judged, measuring: Measuring) -> dict[str, Any]:
         "machine": describe_machine(),
         "check": judged.checked,
         "card": judged.carded.card,
-        "stages": lab.run.records(),
+        "stages": lab.stages.records(),
         "experiment": judged.experiment,
         "instructions": judged.counted,
         "explanation": judged.why.explanation,

@@ -76,7 +76,7 @@ def report_study(
         upshift_version=__version__,
         machine=describe_machine(),
         card=carded.card,
-        stages=lab.run.records(),
+        stages=lab.stages.records(),
         design=plan.design,
         metric=study.metric,
         settings=with_settings(lab, servers[:1], measuring)[0].settings,

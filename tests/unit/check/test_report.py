@@ -209,6 +209,7 @@ def test_a_finding_is_measured_as_two_variants(upshift: Run, monkeypatch: pytest
 
     # A script is refused, and this program does not tell a server's version.
     monkeypatch.setattr(prove, "_version", lambda _program: BAD.version)
+    monkeypatch.setattr(plan, "refuse_unstartable", len)
     monkeypatch.setattr(plan, "prepare_measuring", lambda options, variants, **_named: options)
     monkeypatch.setattr(pipeline, "measure_variants", measure_variants)
     monkeypatch.setattr(outcome, "show_outcome", lambda result, run, as_json: console.result("measured"))

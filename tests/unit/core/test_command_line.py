@@ -85,6 +85,7 @@ def test_an_interrupted_measurement_begins_again(upshift: Run, monkeypatch: pyte
     def prepare(*_given: object, **_named: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(plan, "refuse_unstartable", len)
     monkeypatch.setattr(plan, "prepare_measuring", prepare)
     assert upshift("measure", "/bin/true", "b=/bin/echo") == (130, "", "ERROR interrupted\n")
 
@@ -124,7 +125,7 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("stack", "compare", "a.sql", "--a", "mysql://h", "--b", "mysql://i", "--rounds", "9"), "belongs to --execute"),
         (("optimize", "--connections", "8,8"), "--connections 8,8 names a count twice"),
         (("measure", "/bin/true", "b=/bin/echo", "-c", "1,8,1"), "names a count twice"),
-        (("measure", "/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
+        (("measure", "a=/bin/false", "b=/bin/echo"), "a: /usr/bin/false does not start"),
         (("optimize", "--trials", "0"), "trials"),
         (("optimize", "--slice-seconds", "0"), "slice-seconds"),
         (("optimize", "--slice-seconds", "inf"), "--slice-seconds takes a finite number, not inf"),
@@ -161,8 +162,8 @@ def test_a_full_disk_is_no_traceback(upshift: Run, monkeypatch: pytest.MonkeyPat
         (("explain", "a=/bin/true", "b=/bin/false", "--seconds", "1"), "--seconds"),
         (("explain", "a=/bin/true", "b=/bin/false", "--connections", "0"), "--connections"),
         (("explain", "a=/bin/true", "b=/bin/false", "--card-seconds", "3"), "--card-seconds takes 5 to 600, or 0 for no card"),
-        (("explain", "a=/bin/echo", "b=/bin/false"), "b: /usr/bin/false does not start"),
-        (("explain", "a=/bin/echo", "b=/bin/echo"), "is stripped"),
+        (("explain", "a=/bin/false", "b=/bin/echo"), "a: /usr/bin/false does not start"),
+        (("explain", "a=/bin/echo", "b=/bin/echo"), "is no MySQL server"),
     ],
 )
 def test_what_cannot_be_meant_is_exit_code_2(upshift: Run, arguments: tuple[str, ...], said: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from upshift.cli.outcome import exit_code
 from upshift.errors import UpshiftError
-from upshift.measure.model import Comparison, Experiment, Plan
+from upshift.measure.model import Comparison, Experiment, Load, Plan, Reached
 from upshift.report.result import Result
 
 
@@ -30,7 +30,7 @@ def compared(low: float, high: float, arm: str = "optimised", metric: str = "qps
     )
 
 
-def result_of(*comparisons: Comparison) -> Result:
+def result_of(*comparisons: Comparison, loads: tuple[Load, ...] = (), reached: Reached | None = None) -> Result:
     """A result that holds these comparisons and nothing else."""
     measured = Plan(
         trials=6,
@@ -48,7 +48,8 @@ def result_of(*comparisons: Comparison) -> Result:
         plan=measured,
         arms=(),
         baseline="plain",
-        loads=(),
+        loads=loads,
+        reached=reached,
         levels=(),
         comparisons=comparisons,
         confidence=0.95,
@@ -112,3 +113,26 @@ def test_fail_below_names_the_trials_that_its_own_limit_takes(capsys: pytest.Cap
     # A ratio at a limit without a margin stays there, however often it is measured.
     assert exit_code(result_of(compared(1.0, 1.2).model_copy(update={"ratio": 1.1})), 1.1, 0.0) == 4
     assert "more trials than are practical" in capsys.readouterr().err
+
+
+def test_a_training_load_without_figures_may_be_below(capsys: pytest.CaptureFixture[str]) -> None:
+    """Queries of seconds end in no slice: their load has no comparison."""
+    known = Load(workload="w", connections=8, held_out=False)
+    slow, other = (Load(workload="slow", connections=1, held_out=held_out) for held_out in (False, True))
+    assert exit_code(result_of(compared(1.2, 1.3), loads=(known, other)), 1.0) == 0
+    assert capsys.readouterr().err == ""
+    assert exit_code(result_of(compared(1.2, 1.3), loads=(known, slow)), 1.0) == 4
+    assert "slow at 1 connection may be below 1: it gave no figures for both servers" in capsys.readouterr().err
+    assert exit_code(result_of(compared(0.5, 0.6), loads=(known, slow)), 1.0) == 3
+
+
+def test_trials_without_a_query_may_be_below(capsys: pytest.CaptureFixture[str]) -> None:
+    """They may be the worst ones."""
+    some = compared(1.2, 1.3).model_copy(update={"trials": 3})
+    assert exit_code(result_of(some), 1.0) == 4
+    said = capsys.readouterr().err
+    assert "w at 8 connections may be below 1: in 3 of 6 trials one of the servers ended no query" in said
+    assert exit_code(result_of(compared(0.5, 0.6).model_copy(update={"trials": 3})), 1.0) == 3
+    more = Reached(asked=0.01, expected=0.01, reached=0.01, first_stage=6, trials=9)
+    assert exit_code(result_of(compared(1.2, 1.3), reached=more), 1.0) == 4
+    assert exit_code(result_of(compared(1.2, 1.3).model_copy(update={"trials": 9}), reached=more), 1.0) == 0

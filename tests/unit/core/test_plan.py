@@ -420,8 +420,19 @@ def test_what_the_run_that_is_resumed_has_filled_counts_as_free(monkeypatch: pyt
     assert prepare(Options(), allow_install=False, say=lambda _text: None, kept=[tmp_path])
 
 
-def test_a_cache_whose_path_mysqls_tests_would_split_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "a b"))
-    with pytest.raises(UsageError, match="white space") as caught:
+@pytest.mark.parametrize(
+    ("character", "told"),
+    [(" ", "white space"), ("\n", "white space"), *((each, re.escape(each)) for each in "%,:()&;$'\"`*\\")],
+)
+def test_a_cache_whose_path_mysqls_build_or_tests_would_split_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, character: str, told: str
+) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / f"a{character}b"))
+    with pytest.raises(UsageError, match=f"with {told}$") as caught:
         prepared()
     assert "UPSHIFT_CACHE" in caught.value.hint
+
+
+def test_a_cache_with_other_signs_in_its_path_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "a-b_c.d+e@f=g~h/Größe"))
+    prepared()

@@ -123,6 +123,23 @@ def test_stages_of_one_name_each_have_a_record(house: House) -> None:
     assert {each.folder for each in first.records()} == {folder.name for folder in house.folders()}
 
 
+def test_what_a_resumed_attempt_did_not_take_is_not_among_its_records(house: House) -> None:
+    """An update of the compiler changes the key of each build: the first one is not what the result is made of."""
+    run = house.run()
+    for number in (1, 2):
+        stages = house.stages(run)
+        stages.run("source", Made, house.action, inputs={})
+        stages.run("plain build", Made, house.action, inputs={"n": number})
+        stages.run("measure", Made, house.action, inputs={}, keep=False)
+    assert [each.name for each in run.records()] == ["source", "plain build", "measure", "plain build"]
+    first, second, third = stages.records()
+    assert [first.name, second.name, third.name] == ["source", "plain build", "measure"]
+    assert second == run.records()[-1] and first == run.records()[0]
+    other = house.stages(house.run())
+    other.run("plain build", Made, house.action, inputs={"n": 2})
+    assert [(each.name, each.cached) for each in other.records()] == [("plain build", True)]
+
+
 def test_a_record_of_an_earlier_upshift_can_be_read(house: House) -> None:
     run = house.run()
     told = {"name": "train", "wall_s": 1.0, "cpu_s": 1.0, "peak_memory_bytes": 1, "cached": False}
@@ -137,8 +154,9 @@ def test_a_run_of_an_earlier_upshift_that_is_resumed_lists_a_stage_once(house: H
     house.stages(first).run("train", Made, house.action, inputs={})
     told = {"name": "train", "wall_s": 1.0, "cpu_s": 1.0, "peak_memory_bytes": 1, "cached": False}
     (run.path / "stages.jsonl").write_text(f"{json.dumps(told)}\n")
-    house.stages(run).run("train", Made, house.action, inputs={})
+    (stages := house.stages(run)).run("train", Made, house.action, inputs={})
     assert [each.wall_s for each in run.records()] == [1.0]
+    assert stages.records() == run.records()
 
 
 def test_another_version_of_a_stage_runs_again(house: House) -> None:

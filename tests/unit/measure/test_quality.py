@@ -84,6 +84,16 @@ def test_one_slice_without_queries_is_idleness() -> None:
     assert list(found(stuck)) == ["server-idle"]
 
 
+def test_trials_that_ratios_leave_out_are_flagged() -> None:
+    """A server that ended no query in a whole trial has no value there."""
+    stuck = [each.model_copy(update={"queries": 0, "arm": "pgo"}) if each.trial else each for each in slices()]
+    flag = found([*slices(arm="pgo", connections=1), *slices(), *stuck])["trials-left-out"]
+    assert "ended no query" in flag.message and flag.message.endswith(": 2 of 2 (pgo, reads at 8 connections)")
+    assert [(each.arm, each.connections) for each in flag.loads] == [("pgo", 8)]
+    some = [each.model_copy(update={"queries": 0}) if each.trial == 1 else each for each in slices()]
+    assert "1 of 3 (plain" in found(some)["trials-left-out"].message
+
+
 def test_data_that_does_not_fit_the_pool() -> None:
     assert list(found(slices(), pool_bytes=100, data_bytes=101)) == ["buffer-pool-smaller-than-data"]
     assert "shared_buffers" in found(slices(), pool_bytes=100, data_bytes=101)["buffer-pool-smaller-than-data"].hint

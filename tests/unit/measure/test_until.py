@@ -11,7 +11,7 @@ from fake_bench import READS, WRITES, World, arm, one_slice, plan
 
 from upshift.errors import UsageError
 from upshift.measure.experiment import run_experiment
-from upshift.measure.model import Experiment, Plan, Slice
+from upshift.measure.model import Experiment, Load, Plan, Slice
 from upshift.measure.samples import read_samples
 from upshift.measure.statistics import comparisons, estimate, half_width, interval, levels
 from upshift.measure.until import reached, trials_asked
@@ -55,6 +55,23 @@ def test_an_interval_without_bounds_is_the_widest() -> None:
 
     assert 0.01 < widest(known) < 0.1
     assert widest([*known, *once]) == widest([]) == 1e9
+
+
+def test_a_load_without_a_comparison_has_no_bounds() -> None:
+    """Its queries end in no slice of one of the servers. Of other connections, and held out, it does not count."""
+    known, asked = trials(FIRST), plan(trials=4, until=0.01)
+    compared = comparisons(known, "plain", first_stage=4)
+    load = Load(workload=known[0].workload, connections=8, held_out=False)
+
+    def widest(**changes: object) -> float:
+        loads = (load, load.model_copy(update=changes))
+        found = reached(compared, asked, "plain", 4, 0.01, [(name, each) for each in loads for name in ("plain", "pgo")])
+        assert found
+        return found.reached
+
+    slow = {"workload": "slow"}
+    assert 0.01 < widest() == widest(**slow, held_out=True) == widest(**slow, connections=1) < 0.1
+    assert widest(**slow) == 1e9
 
 
 def test_a_first_stage_that_is_narrow_enough_is_all() -> None:
@@ -180,7 +197,21 @@ def test_an_experiment_adds_the_trials_that_the_width_takes(tmp_path: Path) -> N
     assert found.reached.trials > 4 and found.reached.first_stage == 4
     assert found.reached.expected <= 0.01
     assert {each.trials for each in found.comparisons if each.metric == "qps"} == {found.reached.trials}
+    assert found.reached.reached < 1
     assert len(notes) == 1 and f"{found.reached.trials} trials" in notes[0]
+
+
+def test_an_experiment_with_a_load_that_ends_no_query_is_not_narrow(tmp_path: Path) -> None:
+    """A warm-up has a load for each workload, and no load that is measured is as short."""
+    bench, asked = World({"plain": 1000.0, "pgo": 1000.0}), plan(trials=2, until=0.5)
+    warmed_s = asked.warmup_s / 2
+
+    def stuck(at: World) -> None:
+        at.qps["pgo"] = 1000.0 if at.loads[-1][2] == warmed_s else 0.0
+
+    bench.on_begin = stuck
+    found = run(bench, tmp_path, asked)
+    assert found.reached is not None and found.reached.reached == 1e9
 
 
 def test_an_experiment_of_a_certain_time_counts_the_spread_of_all_its_trials(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ from upshift.shell import Command
 CHECKED = {"statements": 3, "wall_s": 0.0, "wrong": [], "lost": False}
 
 
+def executable(file: Path) -> Path:
+    """A file that looks like a MySQL server."""
+    file.write_bytes(b"\x7fELF innodb_buffer_pool_size")
+    return file
+
+
 def servers_in(folder: Path) -> list[str]:
     """The options that name two servers."""
     for name in ("stock", "patched"):
@@ -133,9 +139,11 @@ def test_a_server_that_is_gone_does_not_take_along_what_was_found(
     monkeypatch.setattr(proving._Work, "parts", parts)
     said: list[str] = []
 
+    asked = Asked(stock=executable(tmp_path / "mysqld"), patched=executable(tmp_path / "mysqld"))
+    shell = FakeShell({f"{asked.stock} ": Output("mysqld  Ver 9.7.4 for Linux")})
+
     def proof() -> Proof:
-        asked = Asked(stock=Path("/bin/true"), patched=Path("/bin/true"))
-        return proving.prove(FakeShell({}), default_kind(), tmp_path / "differ", asked, tmp_path, say=said.append)
+        return proving.prove(shell, default_kind(), tmp_path / "differ", asked, tmp_path, say=said.append)
 
     if not wrong:
         with pytest.raises(ServerFailed):
@@ -308,7 +316,7 @@ def test_servers_of_two_versions_prove_nothing_of_a_patch(
         yield from ()
 
     monkeypatch.setattr(proving._Work, "parts", no_parts)
-    asked = Asked(stock=Path("/bin/true"), patched=Path("/bin/false"))
+    asked = Asked(stock=executable(tmp_path / "stock"), patched=executable(tmp_path / "patched"))
     shell = FakeShell(
         {f"{asked.stock} ": Output(f"mysqld  Ver {stock}"), f"{asked.patched} ": Output(f"mysqld  Ver {patched}")}
     )

@@ -15,6 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from upshift.instructions.experiment import nothing_counted
 from upshift.instructions.tools import NOTHING_COUNTS
+from upshift.measure.model import Load
 from upshift.measure.variant import Variant
 from upshift.report import words
 from upshift.report.html import render, write_html
@@ -202,6 +203,15 @@ def test_nothing_compared_is_not_a_blank_page() -> None:
     result = example()
     empty = result.experiment.model_copy(update={"comparisons": (), "levels": (), "loads": ()})
     assert "Nothing was compared" in text_of(page_of(result.model_copy(update={"experiment": empty})))
+
+
+def test_a_load_that_was_not_compared_is_named_in_the_verdict() -> None:
+    result = example()
+    assert "no figures for both" not in text_of(page_of(result))
+    slow = Load(workload="slow", connections=1, held_out=False)
+    more = result.experiment.model_copy(update={"loads": (*result.experiment.loads, slow)})
+    text = text_of(page_of(result.model_copy(update={"experiment": more})))
+    assert "slow at 1 connection gave no figures for both optimised and plain" in text
 
 
 def test_lost_hardening_is_said() -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from upshift.instructions.experiment import nothing_counted
 from upshift.instructions.tools import NOTHING_COUNTS
+from upshift.measure.model import Load
 from upshift.report.result import Result
 from upshift.report.terminal import show
 
@@ -156,3 +157,15 @@ def test_the_largest_differences_of_an_explanation_are_shown(tmp_path: Path) -> 
     assert "step 30.00 0.00 -30.00 inlined into its callers" in text
     assert "calls that are gone" not in text
     assert "CPU time a query of new" not in shown(example())
+
+
+def test_a_load_that_was_not_compared_is_named_in_the_verdict() -> None:
+    result = example()
+    assert "NOT COMPARED" not in shown(result)
+    slow = Load(workload="slow", connections=1, held_out=False)
+    more = result.experiment.model_copy(update={"loads": (*result.experiment.loads, slow)})
+    text = joined(shown(result.model_copy(update={"experiment": more})))
+    assert "NOT COMPARED: slow at 1 connection gave no figures for both optimised and plain" in text
+    none = more.model_copy(update={"comparisons": ()})
+    text = joined(shown(result.model_copy(update={"experiment": none})))
+    assert "nothing was compared" in text and "NOT COMPARED" not in text

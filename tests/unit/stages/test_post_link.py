@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fakes import FakeKind, FakeProgress, FakeShell, toolchain
 
+from upshift.build import bolt
 from upshift.build.model import Build
 from upshift.build.recipe import Recipe
 from upshift.errors import LoadFailed, NotEnoughRoom
@@ -94,3 +95,29 @@ def test_a_recipe_that_its_tests_train_is_laid_out_by_them(tmp_path: Path, monke
     for recipe in (by_tests, Recipe(profile="ir", post_link="bolt")):
         linked(tmp_path, recipe)
     assert asked == ["main.join", ""]
+
+
+@pytest.mark.parametrize("family", ["clang", "gcc"])
+def test_bolt_alone_names_the_recipe_that_was_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    """--level quick: its provenance named the plain recipe, and said nothing of BOLT's flags. What was not done stays out."""
+    monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path))
+    for name in ("bolt_counts", "file_sha256"):
+        monkeypatch.setattr(post_link, name, lambda *_given, **_named: "0")
+    for name in ("merge_fdata", "optimise"):
+        monkeypatch.setattr(bolt, name, lambda *_given: None)
+    kept = ("-fno-reorder-blocks-and-partition",) if family == "gcc" else ()
+    told = {
+        "name": "mine",
+        "description": "d",
+        "toolchain": family,
+        "flags": kept,
+        "post_link": "bolt",
+        "post_link_flags": ("-split-all-cold",),
+    }
+    trained = {"profile": "ir", "lto": "thin", "scope": "hot", "training": "mtr"} if family == "clang" else {"lto": "full"}
+    plain = PLAIN.model_copy(update={"recipe": Recipe(name="plain", toolchain=family)})  # type: ignore[arg-type]
+    for _once_and_from_the_store in range(2):
+        made = linked(tmp_path, Recipe.model_validate({**told, **trained}), plain, None)
+        assert made.build.recipe == Recipe.model_validate(told)
+        assert PostLinked.model_validate_json(made.model_dump_json()) == made
+    assert made.applied

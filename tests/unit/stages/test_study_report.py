@@ -53,7 +53,8 @@ def reported(folder: Path, best: Best, lacking: tuple[str, ...] = ()) -> StudyRe
     written(folder / "parts" / "measure-1.parquet", measured)
     manifest = SimpleNamespace(started_at="2026-11-22T12:00:00+00:00", command=("upshift", "study", "mine.toml"))
     lab: Any = SimpleNamespace(
-        run=SimpleNamespace(name="a-study", path=folder, manifest=manifest, records=lambda: ()),
+        run=SimpleNamespace(name="a-study", path=folder, manifest=manifest),
+        stages=SimpleNamespace(records=lambda: ()),
         kind_of=lambda _program: FakeKind(),
     )
     study = Study.model_construct(name="mine", base=Change(binary=folder / "server"))
