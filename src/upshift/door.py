@@ -24,8 +24,8 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)+\S*")
 _MYSQL = re.compile(r"\bVer (\d+)\.(\d+)\.(\d+)")
 _OLDEST_MYSQL = 8, 0, 30
 """It has innodb_redo_log_capacity, which each MySQL is started with."""
-_OF_MYSQLD = b"innodb_buffer_pool_size"
-"""A server's messages have it. The client mysql, which says its version in the same words, does not know it."""
+_OF_MYSQLD = b"skip-grant-tables\0"
+"""The name of an option that each mysqld has. The client mysql, which says its version in the same words, does not have it."""
 OF_SERVERS = ("GLIBC_TUNABLES", "LD_BIND_NOW", "LD_PRELOAD")
 _OF_ALLOCATORS = ("MALLOC_", "MIMALLOC_", "TCMALLOC_")
 
