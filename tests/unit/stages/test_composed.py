@@ -53,7 +53,7 @@ CHANGED_DATA = {3: "c9c40d7002b2a7e8"}
 """What ``data.CHANGED_VERSION`` stands for."""
 LAYOUT = {2: "8bda24e5d56b5412"}
 """What ``layout.VERSION`` stands for."""
-VERIFY = {8: "6df3e8294277b3c0"}
+VERIFY = {9: "38d0157a50186fb3"}
 """What ``verify.VERSION`` stands for."""
 RAISE = "raise VERSION, and write the new hash beside it"
 
