@@ -76,7 +76,7 @@ def test_a_header_that_is_missing_makes_the_machine_not_ready(tmp_path: Path) ->
 
     packages = by_name(tmp_path, Packaged(pmu=False))["packages"]
     assert (packages.state, packages.required) == ("missing", True)
-    assert packages.hint == "run `sudo apt-get install -y --no-install-recommends libtirpc-dev`"
+    assert packages.hint == "run `sudo apt-get install --no-install-recommends libtirpc-dev`"
 
 
 def test_a_virtual_machine_samples_by_the_clock_only(tmp_path: Path) -> None:
