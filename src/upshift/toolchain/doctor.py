@@ -127,7 +127,7 @@ def _bolt(toolchains: tuple[Toolchain, ...]) -> Finding:
     allows = "layout of the finished program after the link"
     with_bolt = next((one for one in toolchains if one.bolt), None)
     if with_bolt is None:
-        return _missing("bolt", "install bolt-22 libbolt-22-dev", allows, required=False)
+        return _missing("bolt", "install bolt-22 libbolt-22-dev; it must be of LLVM 18 or newer", allows, required=False)
     # BOLT's own version is its folder's compiler's; GCC borrows the newest.
     version = with_bolt.version if with_bolt.family == "clang" else str(with_bolt.bolt)
     return _found("bolt", version, allows, required=False)
