@@ -302,7 +302,10 @@ def _failure(command: Command, done: Completed, log: Path | None, timeout_s: flo
     program = Path(command.argv[0]).name
     if "No space left on device" in done.stdout:
         return CommandFailed(
-            f"{program} ran out of disk", "free some space, then start again; `optimize` and `study` go on with --resume last"
+            f"{program} ran out of disk",
+            "free some space, then start again; `optimize` and `study` go on with --resume last",
+            returncode=done.returncode,
+            log=done.stdout,
         )
     how = f"did not end within {timeout_s:.0f} s" if timeout_s else f"failed with exit code {done.returncode}"
     tail = "".join(done.stdout.splitlines(keepends=True)[-12:]).rstrip()
