@@ -61,10 +61,12 @@ def focus(
     lines: tuple[Mapping[int, tuple[Line, ...]], Mapping[int, tuple[Line, ...]]],
     common: Noise,
     callers_known: tuple[bool, bool] = (True, True),
+    inlined_known: tuple[bool, bool] = (True, True),
 ) -> tuple[Focus, ...]:
     """Each function in both servers. A name stands for all functions whose name ends in it: ``find`` for ``BTree::find``.
 
-    ``common`` is what moves the counts of all rows of these servers.
+    ``common`` is what moves the counts of all rows of these servers. ``inlined_known``: whether ``lines`` tell of (nearly) all
+    samples of a server which functions were inlined there.
     """
     stacks_of = [
         [(expanded(stack if whole else _innermost(stack), shown, known), count) for stack, count in own.items()]
@@ -73,17 +75,25 @@ def focus(
     found = []
     for name in names:
         sides = [
-            _side(_seen(name, own), us, own_function=has_function(table, name, shown), callers_known=whole)
-            for own, us, table, whole in zip(stacks_of, us_a_sample, tables, callers_known, strict=True)
+            _side(
+                _seen(name, own), us, own_function=has_function(table, name, shown), callers_known=whole, inlined_known=inlined
+            )
+            for own, us, table, whole, inlined in zip(
+                stacks_of, us_a_sample, tables, callers_known, inlined_known, strict=True
+            )
         ]
         found.append(_compared(Focus(name=name, before=sides[0], after=sides[1]), us_a_sample[0] / us_a_sample[1], common))
     return tuple(found)
 
 
 def _compared(each: Focus, exposure: float, common: Noise) -> Focus:
-    """With its ratio and interval, where both servers tell callers, or both do not."""
+    """With its ratio and interval, where both servers tell callers, or both do not, and both tell inlined copies.
+
+    A function that was only inlined would seem to take nothing any more.
+    """
     counts = Counts(each.before.samples, each.after.samples)
-    if each.before.callers_known != each.after.callers_known or not sum(counts):
+    inlined_known = each.before.inlined_known and each.after.inlined_known
+    if each.before.callers_known != each.after.callers_known or not inlined_known or not sum(counts):
         return each
     found = intervals.ratio(counts, exposure, 1 - LEVEL, common)
     update = {
@@ -161,10 +171,11 @@ def _seen(name: str, stacks: Iterable[tuple[list[At], int]]) -> _Seen:
     return seen
 
 
-def _side(seen: _Seen, us: float, *, own_function: bool, callers_known: bool) -> FocusSide:
+def _side(seen: _Seen, us: float, *, own_function: bool, callers_known: bool, inlined_known: bool) -> FocusSide:
     return FocusSide(
         own_function=own_function,
         callers_known=callers_known,
+        inlined_known=inlined_known,
         samples=seen.total,
         us=seen.total * us,
         own_us=seen.own * us,

@@ -285,6 +285,9 @@ class FocusSide(Value):
     """Whether the server has a function of this name to be called; if not, it was inlined wherever it runs, or is not there."""
     callers_known: bool
     """Whether the server keeps frame pointers; if not, its samples are those in the function itself alone."""
+    inlined_known: bool = True
+    """Whether line tables name the copies that were inlined; if not, they are in no figure. True in results of an earlier
+    Upshift."""
     samples: int
     """With the function on the stack."""
     us: float
@@ -305,8 +308,8 @@ class Focus(Value):
     before: FocusSide
     after: FocusSide
     ratio: float | None = None
-    """Of CPU time a query with the function on the stack, after / before. None where it was on no stack before, or where one
-    server alone keeps frame pointers."""
+    """Of CPU time a query with the function on the stack, after / before. None where it was on no stack before, where one
+    server alone keeps frame pointers, or where a server's inlined copies are not known."""
     ci_low: float | None = None
     ci_high: float | None = None
     """With 95 % confidence for each function by itself: it was named before anybody sampled. None where nothing can be

@@ -46,7 +46,8 @@ LINES_AFTER = {
 
 def found(name: str, *, lines: bool = True) -> Focus:
     known = (LINES_BEFORE, LINES_AFTER) if lines else ({}, {})
-    (one,) = focus((name,), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, known, Noise())
+    tables = (WITH_WAIT, WITHOUT)
+    (one,) = focus((name,), (BEFORE, AFTER), (0.5, 0.25), tables, SHOWN, known, Noise(), inlined_known=(lines, lines))
     return one
 
 
@@ -71,6 +72,15 @@ def test_without_line_tables_what_was_inlined_is_seen_nowhere() -> None:
     one = found("wait", lines=False)
     assert one.before.samples == 8 and one.before.lines == () and one.before.callers[0].line == ""
     assert one.after.samples == 0 and one.after.callers == ()
+
+
+@pytest.mark.parametrize("known", [(False, False), (True, False), (False, True)])
+def test_a_function_whose_inlined_copies_have_no_names_is_not_said_to_take_nothing(known: tuple[bool, bool]) -> None:
+    lines = (LINES_BEFORE if known[0] else {}, LINES_AFTER if known[1] else {})
+    tables = (WITH_WAIT, WITHOUT)
+    (one,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), tables, SHOWN, lines, Noise(), inlined_known=known)
+    assert (one.before.inlined_known, one.after.inlined_known) == known and one.before.samples == 8
+    assert (one.ratio, one.ci_low, one.ci_high) == (None, None, None)
 
 
 def test_without_frame_pointers_only_what_runs_in_the_function_is_its_own() -> None:
