@@ -112,7 +112,7 @@ def conclude(
     )
     names = _names(both, inlined, code) | {place.name for one in work for place in one if place.home == "server"}
     names |= {source_name(each.function) for own in lines for known in own.values() for each in known}
-    names |= {each for own in tables for each in symbols_like(own, asked)}
+    names |= {member for own in tables for each in symbols_like(own, asked) for member in groups.members(each)}
     shown = demangled(bench.shell, tools.demangler, names)
     table, confidence = rows(found[0], found[1], shown)
     common = noise(found[0], found[1])
@@ -144,6 +144,7 @@ def conclude(
             shown,
             lines,
             common,
+            groups,
             (_believed(old), _believed(new)),
             (told[0] >= _TOLD_SHARE, told[1] >= _TOLD_SHARE),
         ),

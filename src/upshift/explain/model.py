@@ -307,6 +307,10 @@ class Focus(Value):
     name: str
     before: FocusSide
     after: FocusSide
+    same_code: tuple[str, ...] = ()
+    """Others that share its code in one of the servers: in both, all figures are of them together."""
+    same_code_more: int = 0
+    """How many more there are."""
     ratio: float | None = None
     """Of CPU time a query with the function on the stack, after / before. None where it was on no stack before, where one
     server alone keeps frame pointers, or where a server's inlined copies are not known."""

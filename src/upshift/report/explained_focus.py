@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from upshift.explain.model import Explained, Focus, FocusSide
 from upshift.report import words
+from upshift.report.explained import short
+
+_NAMED = 3
+"""Functions that are named of those that share their code."""
 
 
 def about(each: Focus, load: Explained) -> str:
@@ -21,9 +25,20 @@ def about(each: Focus, load: Explained) -> str:
     else:
         shares = [side.inlined_us / side.us if side.us else 0.0 for side in (before, after)]
         said += f" Inlined: {shares[0]:.0%} of that time before, {shares[1]:.0%} after."
+    said += _same_code(each)
     if before.callers_known != after.callers_known:
         return f"{said} The two times are not to be compared: one server keeps no frame pointers."
     return said
+
+
+def _same_code(each: Focus) -> str:
+    """Whose time the figures have, too; empty for a function with code of its own."""
+    named = [short(name) for name in each.same_code[:_NAMED]]
+    more = len(each.same_code) - len(named) + each.same_code_more
+    if not named:
+        return ""
+    others = f"{', '.join(named)}{f' and {more:,} more' if more else ''}"
+    return f" One of the servers has the same code for it and {others}: in both, the figures are of all of them."
 
 
 def _of_none(each: Focus, nameless: list[str]) -> str:

@@ -431,6 +431,16 @@ def test_a_function_is_not_compared_where_inlined_copies_have_no_names(tmp_path:
     assert about(absent, load).endswith("Copies that were inlined have no names in plain and new, without line tables.")
 
 
+def test_whose_time_a_function_has_that_shares_its_code_is_said(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    (asked,) = load.focus
+    assert "same code" not in about(asked, load)
+    shared = asked.model_copy(update={"same_code": ("end<int>", "stop"), "same_code_more": 0})
+    assert "One of the servers has the same code for it and end<…>, stop: in both" in about(shared, load)
+    many = shared.model_copy(update={"same_code": tuple("abcde"), "same_code_more": 1200})
+    assert "for it and a, b, c and 1,202 more: in both, the figures are of all of them." in about(many, load)
+
+
 def test_taken_branches_and_simulated_misses_are_shown_as_indications(tmp_path: Path) -> None:
     made = explanation(tmp_path)
     (load,) = made.loads
