@@ -90,7 +90,7 @@ class Change(Value):
     """None where there is no interval: a single pair of blocks, or a count."""
     log_share: float | None = None
     """For instructions and time per instruction: the part of ln(user CPU after / before) that it makes up. None where the
-    interval of user CPU time does not leave 1 out."""
+    interval of user CPU time does not leave 1 out, and where user CPU time has none."""
 
 
 class _Functions(Value):
