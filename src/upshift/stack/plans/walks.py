@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from upshift.stack.plans.members import number
-from upshift.stack.plans.model import Family, Node, Plan, accesses, rows_examined
+from upshift.stack.plans.model import Family, Node, Plan, accesses, nodes, rows_examined
 
 _READS_ALL = ("sort", "aggregate", "materialize", "distinct", "window", "union")
+_LIMIT = re.compile(r"Limit(?:/Offset)?: (\d+)(?:/(\d+))?")
 _PASSES_ON = ("limit", "filter", "rows")
 """Operations that read no more of their input than is read of them."""
 
@@ -26,19 +27,21 @@ def cut_short(tree: Node, cut: bool = False) -> Iterator[tuple[Node, bool]]:
 def taken(tree: Node, most: float | None = None) -> Iterator[tuple[Node, float | None]]:
     """Every node, and how many of its rows a LIMIT above it is estimated to take; None: all of them, or nobody knows.
 
-    What stands between the two and reads all of its input, or may do so, takes all rows.
+    What stands between the two and reads all of its input, or may do so, takes all rows. So does what may run once for each row
+    of another step: a part of a join, a subquery.
     """
     yield tree, most
     if tree.operation == "limit" and (wanted := _wanted(tree)) is not None:
         most = wanted if most is None else min(most, wanted)
     passes_on = tree.operation in _PASSES_ON or tree.said.startswith("Gather")
     for child in tree.children:
-        yield from taken(child, _taken_below(tree, child, most) if passes_on and most is not None else None)
+        if tree.join is not None or child.operation == "subquery":
+            yield from ((each, None) for each in nodes(child))
+        else:
+            yield from taken(child, _taken_below(tree, child, most) if passes_on and most is not None else None)
 
 
 def _taken_below(tree: Node, child: Node, most: float) -> float | None:
-    if child.operation == "subquery":
-        return None
     if tree.operation == "limit":
         return most
     return most * child.estimated_rows / tree.estimated_rows if child.estimated_rows and tree.estimated_rows else None
@@ -47,8 +50,8 @@ def _taken_below(tree: Node, child: Node, most: float) -> float | None:
 def _wanted(limit: Node) -> float | None:
     """Rows that a LIMIT reads, those that its OFFSET leaves out among them."""
     # MySQL's words have both numbers. PostgreSQL's plan has none, but its costs are those of all rows that are read.
-    if numbers := re.findall(r"\d+", limit.said):
-        return float(sum(map(int, numbers)))
+    if words := _LIMIT.match(limit.said):
+        return float(words[1]) + float(words[2] or 0)
     own = limit.estimated_rows if limit.limit is None else float(limit.limit)
     below = limit.children[0] if limit.children else None
     if own is None or below is None or not (limit.estimated_cost and below.estimated_cost and below.estimated_rows):

@@ -111,6 +111,14 @@ def test_p2_what_reads_all_rows_before_a_limit_is_not_ended_by_it() -> None:
     assert "10,000 rows read" in fires("P2", asked(filtered, family="postgres"), "inferred")
 
 
+def test_p2_a_limit_in_what_may_run_for_each_row_of_another_step_ends_nothing() -> None:
+    limited = under_a_limit(2000)
+    subquery = Node.model_validate({**scan().model_dump(), "children": (Node(operation="subquery", children=(limited,)),)})
+    loop = {"operation": "join", "join": {"kind": "inner", "method": "nested_loop"}, "children": (scan(alias="u"), limited)}
+    for tree in (subquery, Node.model_validate(loop)):
+        assert "20,000 rows read" in fires("P2", asked(tree, family="postgres"), "inferred")
+
+
 def test_p2_a_limit_with_an_offset_reads_more() -> None:
     """PostgreSQL's plan shows it in the costs alone: those of the first half of the rows."""
     assert "10,000 rows read" in fires("P2", asked(under_a_limit(2000, estimated_cost=200), family="postgres"), "inferred")
