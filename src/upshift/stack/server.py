@@ -196,6 +196,7 @@ def comparable(text: str) -> str:
     flat = re.sub(r"(?<!\w)[-+]\?", "?", flat)
     flat = re.sub(r"(?:\?|\.\.\.)(?:,(?:\?|\.\.\.))+", "?s", flat)
     flat = re.sub(r"\((?:\?s?|\.\.\.)\)", "(...)", flat)
+    flat = re.sub(r"\b(values?)(\((?:[^()]|\([^()]*\))*\))(?:,\2)+", r"\1\2", flat)
     return re.sub(r"\(\.\.\.\)(?:,\(\.\.\.\))+", "(...)", flat)
 
 
