@@ -199,6 +199,7 @@ def test_a_function_that_was_asked_for_is_told_with_its_callers_where_it_was_inl
     before, after = asked.before, asked.after
     assert before.own_function and before.samples and not before.inlined_us and not before.lines
     assert after.callers_known and not before.callers_known and not before.callers
+    assert not before.inlined_known and asked.ratio is None
     assert after.samples and after.inlined_us == pytest.approx(after.us)
     assert {each.name for each in after.callers} <= set(CALLERS) and all("core/text.cc:" in each.line for each in after.callers)
     assert all("core/text.cc:" in each.line for each in after.lines) and after.lines

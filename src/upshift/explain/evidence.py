@@ -136,10 +136,11 @@ def source_lines(
 
 
 def files(table: SymbolTable, lines: Mapping[int, tuple[Line, ...]]) -> dict[str, str]:
-    """The first sampled line of each function as FILE:LINE, by source name."""
+    """The first sampled line of each function as FILE:LINE, by source name; that of code that several share is each one's."""
     found: dict[str, str] = {}
     for address in sorted(lines):
         part, known = table.part(address), lines[address]
         if part and known and known[-1].file:
-            found.setdefault(source_name(part.symbols[0]), f"{known[-1].file}:{known[-1].line}")
+            for symbol in part.symbols:
+                found.setdefault(source_name(symbol), f"{known[-1].file}:{known[-1].line}")
     return found

@@ -31,7 +31,8 @@ from upshift.workbench import Workbench
 
 _CODE_ROWS = 200
 _TOLD_SHARE = 0.9
-"""Of the samples in a server's own code, those whose line is known, for nothing to be said of the rest."""
+"""Of the samples in a server's own code, those whose line is known, for nothing to be said of the rest, and for inlined copies
+to be known."""
 
 Pair = tuple[Variant, Variant]
 Counts = tuple[Count, Count]
@@ -111,7 +112,7 @@ def conclude(
     )
     names = _names(both, inlined, code) | {place.name for one in work for place in one if place.home == "server"}
     names |= {source_name(each.function) for own in lines for known in own.values() for each in known}
-    names |= {each for own in tables for each in symbols_like(own, asked)}
+    names |= {member for own in tables for each in symbols_like(own, asked) for member in groups.members(each)}
     shown = demangled(bench.shell, tools.demangler, names)
     table, confidence = rows(found[0], found[1], shown)
     common = noise(found[0], found[1])
@@ -120,6 +121,7 @@ def conclude(
     for each, own, known in zip(pair, both, lines, strict=True):
         stem = f"{each.file_name}-{load.workload}"
         written += stacks.write(stacks.named(own, shown, known), output, stem, f"{each.name}, {load.workload}")
+    told = _told(both[0], lines[0]), _told(both[1], lines[1])
     causes = inlining.causes((row.symbol for row in table if row.symbol), old, new, inlined, code)
     return Explained(
         workload=load.workload,
@@ -142,14 +144,16 @@ def conclude(
             shown,
             lines,
             common,
+            groups,
             (_believed(old), _believed(new)),
+            (told[0] >= _TOLD_SHARE, told[1] >= _TOLD_SHARE),
         ),
         layout=spreads(evidence.addresses(both[0]), evidence.addresses(both[1])),
         dispersion=common.dispersion,
         shared_error=common.shared_error if math.isfinite(common.shared_error) else None,
         confidence=confidence,
         slots_lacking=recorded.slots_lacking,
-        notes=_notes(pair, tables, (old, new), (_told(both[0], lines[0]), _told(both[1], lines[1])), tools, event, recorded),
+        notes=_notes(pair, tables, (old, new), told, tools, event, recorded),
         stacks=tuple(written),
     )
 

@@ -56,7 +56,8 @@ def changes(recorded: tuple[Sequence[Block], Sequence[Block]], before: Side, aft
         for metric in metrics
         if _of(before, metric) > 0
     ]
-    if known and before.instructions_per_query and after.instructions_per_query:
+    # User time is known also where perf may not sample the kernel, without an interval.
+    if before.instructions_per_query and after.instructions_per_query:
         changed = any(_leaves_1_out(each) for each in found if each.metric == "user")
         found += _factors(before, after, before.instructions_per_query, after.instructions_per_query, changed=changed)
     return tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -15,7 +15,7 @@ from upshift.explain.intervals import Counts, Noise
 from upshift.explain.model import Focus, FocusCaller, FocusLine, FocusSide
 from upshift.explain.names import plain_name, source_name
 from upshift.explain.script import Frame, Stack
-from upshift.explain.symbols import SymbolTable
+from upshift.explain.symbols import Groups, SymbolTable
 from upshift.measure.statistics import LEVEL
 
 # An operator has another name in linkage names, and what has no name in the source has none there.
@@ -31,6 +31,8 @@ class At(NamedTuple):
     inlined: bool
     line: str
     """FILE:LINE that runs, or that the next inner function was called from; empty where nothing tells."""
+    group: str = ""
+    """The linkage name that stands for all functions with its code; empty outside the server."""
 
 
 T = TypeVar("T", str, At)
@@ -47,9 +49,9 @@ class _Seen:
     callers: Counter[At] = field(default_factory=Counter)
 
 
-def expanded(stack: Stack, shown: Mapping[str, str], lines: Mapping[int, tuple[Line, ...]]) -> list[At]:
+def expanded(stack: Stack, shown: Mapping[str, str], lines: Mapping[int, tuple[Line, ...]], groups: Groups) -> list[At]:
     """A stack's functions, the innermost first, those that were inlined among them."""
-    return [each for frame in stack for each in _expanded(frame, shown, lines)]
+    return [each for frame in stack for each in _expanded(frame, shown, lines, groups)]
 
 
 def focus(
@@ -60,30 +62,61 @@ def focus(
     shown: Mapping[str, str],
     lines: tuple[Mapping[int, tuple[Line, ...]], Mapping[int, tuple[Line, ...]]],
     common: Noise,
+    groups: Groups,
     callers_known: tuple[bool, bool] = (True, True),
+    inlined_known: tuple[bool, bool] = (True, True),
 ) -> tuple[Focus, ...]:
-    """Each function in both servers. A name stands for all functions whose name ends in it: ``find`` for ``BTree::find``.
+    """Each function in both servers. A name stands for all functions whose name ends in it: ``find`` for ``BTree::find``, and
+    for those that share their code in one of the servers, where nobody can tell them apart.
 
-    ``common`` is what moves the counts of all rows of these servers.
+    ``common`` is what moves the counts of all rows of these servers. ``inlined_known``: whether ``lines`` tell of (nearly) all
+    samples of a server which functions were inlined there.
     """
     stacks_of = [
-        [(expanded(stack if whole else _innermost(stack), shown, known), count) for stack, count in own.items()]
+        [(expanded(stack if whole else _innermost(stack), shown, known, groups), count) for stack, count in own.items()]
         for own, known, whole in zip(stacks, lines, callers_known, strict=True)
     ]
     found = []
     for name in names:
+        meant = _meant(name, tables, shown, groups)
         sides = [
-            _side(_seen(name, own), us, own_function=has_function(table, name, shown), callers_known=whole)
-            for own, us, table, whole in zip(stacks_of, us_a_sample, tables, callers_known, strict=True)
+            _side(
+                _seen(name, meant, own),
+                us,
+                own_function=has_function(table, name, shown),
+                callers_known=whole,
+                inlined_known=inlined,
+            )
+            for own, us, table, whole, inlined in zip(stacks_of, us_a_sample, tables, callers_known, inlined_known, strict=True)
         ]
-        found.append(_compared(Focus(name=name, before=sides[0], after=sides[1]), us_a_sample[0] / us_a_sample[1], common))
+        same = _same_code(name, meant, shown, groups)
+        one = Focus(
+            name=name, before=sides[0], after=sides[1], same_code=same[:_MOST], same_code_more=max(0, len(same) - _MOST)
+        )
+        found.append(_compared(one, us_a_sample[0] / us_a_sample[1], common))
     return tuple(found)
 
 
+def _meant(name: str, tables: Iterable[SymbolTable], shown: Mapping[str, str], groups: Groups) -> set[str]:
+    """The groups of the functions that a name means."""
+    symbols = {symbol for table in tables for symbol in symbols_like(table, (name,))}
+    return {groups.of(symbol) for symbol in symbols if is_named(shown.get(symbol, symbol), name)}
+
+
+def _same_code(name: str, meant: Iterable[str], shown: Mapping[str, str], groups: Groups) -> tuple[str, ...]:
+    """Names of the others in these groups."""
+    members = {shown.get(member, member) for group in meant for member in groups.members(group)}
+    return tuple(sorted(each for each in members if not is_named(each, name)))
+
+
 def _compared(each: Focus, exposure: float, common: Noise) -> Focus:
-    """With its ratio and interval, where both servers tell callers, or both do not."""
+    """With its ratio and interval, where both servers tell callers, or both do not, and both tell inlined copies.
+
+    A function that was only inlined would seem to take nothing any more.
+    """
     counts = Counts(each.before.samples, each.after.samples)
-    if each.before.callers_known != each.after.callers_known or not sum(counts):
+    inlined_known = each.before.inlined_known and each.after.inlined_known
+    if each.before.callers_known != each.after.callers_known or not inlined_known or not sum(counts):
         return each
     found = intervals.ratio(counts, exposure, 1 - LEVEL, common)
     update = {
@@ -128,12 +161,16 @@ def _innermost(stack: Stack) -> Stack:
     return stack[: own + 1]
 
 
-def _expanded(frame: Frame, shown: Mapping[str, str], lines: Mapping[int, tuple[Line, ...]]) -> list[At]:
+def _expanded(frame: Frame, shown: Mapping[str, str], lines: Mapping[int, tuple[Line, ...]], groups: Groups) -> list[At]:
     if frame.home:
         return [At("", False, "")]
     known = lines.get(frame.address, ())
-    outer = At(_named(frame.symbol, shown), False, _line(known[-1]) if known else "")
-    return [*(At(_named(each.function, shown), True, _line(each)) for each in known[:-1]), outer]
+
+    def at(symbol: str, line: str, *, inlined: bool) -> At:
+        return At(_named(symbol, shown), inlined, line, groups.of(source_name(symbol)))
+
+    outer = at(frame.symbol, _line(known[-1]) if known else "", inlined=False)
+    return [*(at(each.function, _line(each), inlined=True) for each in known[:-1]), outer]
 
 
 def _named(symbol: str, shown: Mapping[str, str]) -> str:
@@ -144,27 +181,32 @@ def _line(each: Line) -> str:
     return f"{each.file}:{each.line}" if each.file and each.line else ""
 
 
-def _seen(name: str, stacks: Iterable[tuple[list[At], int]]) -> _Seen:
-    """The innermost of a recursion counts."""
+def _seen(name: str, meant: Collection[str], stacks: Iterable[tuple[list[At], int]]) -> _Seen:
+    """The innermost of a recursion counts. ``meant`` are the groups of the functions of this name."""
+
+    def it(each: At) -> bool:
+        return each.group in meant or is_named(each.name, name)
+
     seen = _Seen()
     for stack, count in stacks:
-        at = next((number for number, each in enumerate(stack) if is_named(each.name, name)), None)
+        at = next((number for number, each in enumerate(stack) if it(each)), None)
         if at is None:
             continue
         seen.total += count
         seen.own += count if at == 0 else 0
         seen.inlined += count if stack[at].inlined else 0
         seen.lines[stack[at].line] += count
-        caller = next((each for each in stack[at + 1 :] if each.name and not is_named(each.name, name)), None)
+        caller = next((each for each in stack[at + 1 :] if each.name and not it(each)), None)
         if caller:
-            seen.callers[caller._replace(inlined=stack[at].inlined)] += count
+            seen.callers[caller._replace(inlined=stack[at].inlined, group="")] += count
     return seen
 
 
-def _side(seen: _Seen, us: float, *, own_function: bool, callers_known: bool) -> FocusSide:
+def _side(seen: _Seen, us: float, *, own_function: bool, callers_known: bool, inlined_known: bool) -> FocusSide:
     return FocusSide(
         own_function=own_function,
         callers_known=callers_known,
+        inlined_known=inlined_known,
         samples=seen.total,
         us=seen.total * us,
         own_us=seen.own * us,

@@ -90,7 +90,7 @@ class Change(Value):
     """None where there is no interval: a single pair of blocks, or a count."""
     log_share: float | None = None
     """For instructions and time per instruction: the part of ln(user CPU after / before) that it makes up. None where the
-    interval of user CPU time does not leave 1 out."""
+    interval of user CPU time does not leave 1 out, and where user CPU time has none."""
 
 
 class _Functions(Value):
@@ -285,6 +285,9 @@ class FocusSide(Value):
     """Whether the server has a function of this name to be called; if not, it was inlined wherever it runs, or is not there."""
     callers_known: bool
     """Whether the server keeps frame pointers; if not, its samples are those in the function itself alone."""
+    inlined_known: bool = True
+    """Whether line tables name the copies that were inlined; if not, they are in no figure. True in results of an earlier
+    Upshift."""
     samples: int
     """With the function on the stack."""
     us: float
@@ -304,9 +307,13 @@ class Focus(Value):
     name: str
     before: FocusSide
     after: FocusSide
+    same_code: tuple[str, ...] = ()
+    """Others that share its code in one of the servers: in both, all figures are of them together."""
+    same_code_more: int = 0
+    """How many more there are."""
     ratio: float | None = None
-    """Of CPU time a query with the function on the stack, after / before. None where it was on no stack before, or where one
-    server alone keeps frame pointers."""
+    """Of CPU time a query with the function on the stack, after / before. None where it was on no stack before, where one
+    server alone keeps frame pointers, or where a server's inlined copies are not known."""
     ci_low: float | None = None
     ci_high: float | None = None
     """With 95 % confidence for each function by itself: it was named before anybody sampled. None where nothing can be

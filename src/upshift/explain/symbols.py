@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +89,8 @@ class Groups:
 
     def __init__(self, named: Mapping[str, int] = {}) -> None:
         self._parents: dict[str, str] = {}
+        self._members: dict[str, set[str]] = {}
+        """By the name that stands for them; without groups of one."""
         self._weights = named
         """Samples by source name: the one with the most stands for its group."""
 
@@ -97,10 +99,15 @@ class Groups:
         roots = sorted({self._root(name) for name in names}, key=lambda each: (-self._weights.get(each, 0), each))
         for other in roots[1:]:
             self._parents[other] = roots[0]
+        self._members[roots[0]] = set[str]().union(*(self._members.pop(each, {each}) for each in roots))
 
     def of(self, name: str) -> str:
         """The name that stands for a function's group: its own, unless others share its code."""
         return self._root(name)
+
+    def members(self, name: str) -> Collection[str]:
+        """All functions that share a function's code, itself among them."""
+        return self._members.get(self._root(name), {name})
 
     def _root(self, name: str) -> str:
         while (parent := self._parents.get(name)) is not None:

@@ -15,6 +15,7 @@ from upshift.stack.plans.looking import Progress, planned
 from upshift.stack.plans.rules import RULES, judged
 from upshift.stack.plans.source import read_export
 from upshift.stack.server import refuse_another
+from upshift.stack.suspects.counted import sorts_known
 from upshift.stack.suspects.model import Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 from upshift.values import Value
@@ -33,7 +34,7 @@ class Explained(Value):
     statements: int
     """Statements that it has a plan for."""
     outcomes: tuple[Outcome, ...]
-    """Of each rule about plans, in shares of the budget."""
+    """Of each rule about plans, in shares of the budget; P3 of statements that no counter tells of."""
 
 
 def server_address(server: str | None, defaults_file: Path | None, login_path: str | None) -> Address | None:
@@ -74,7 +75,8 @@ def explained(folder: Path, asker: Asker, evidence: Evidence, thresholds: Thresh
         refused = next((each.told for each in told if each.told.why_none), None)
         none = UpshiftError(refused.why_none or "", refused.hint) if refused else UpshiftError("no statement has a plan")
         return Explained(version=version, statements=0, outcomes=_unseen(none))
-    return Explained(version=version, statements=len(asked), outcomes=judged(asked, thresholds))
+    outcomes = judged(asked, thresholds, {"P3": sorts_known(evidence)})
+    return Explained(version=version, statements=len(asked), outcomes=outcomes)
 
 
 def _unseen(why: UpshiftError) -> tuple[Outcome, ...]:

@@ -37,6 +37,10 @@ _MOST = 0.5
 """Lock waits are told when statements with this part of the server's time were counted."""
 _SYNONYMS = {"distinctrow": "distinct", "substr": "substring", "mid": "substring", "database": "schema", "!=": "<>"}
 """MySQL's digests have one word for each of these pairs, whichever was sent."""
+_NAMED_VALUE = re.compile(r"(?<!\bis )(?<!\bnot )\bnull\b|(?<=[=(,])(?:true|false)\b|(?:(?<=\bby )|(?<=[(,]))\d+(?![\w.])")
+"""What one digest has by name and the other as a literal: MySQL's keeps TRUE, FALSE and the number of a column in ORDER BY, and
+a trace's keeps a NULL that follows a word.
+"""
 _CUT = 900
 """Characters from which on a text may be only the beginning of a statement: max_digest_length is 1024 bytes of tokens unless
 configured otherwise, and nothing marks the end."""
@@ -180,14 +184,19 @@ def _statement(statement: str, figures: tuple[float, ...], *, waits: bool) -> Se
 
 
 def comparable(text: str) -> str:
-    """A normalised statement without what servers write in ways of their own: quotes, case, spaces, how long lists are."""
+    """A normalised statement without what servers write in ways of their own: quotes, case, spaces, how long lists are, and
+    which values have a name.
+    """
     flat = re.sub(r"/\*.*?\*/", "", text.lower().replace("`", "").replace('"', ""), flags=re.S)
     flat = re.sub(r"\$\d+", "?", flat)
     flat = re.sub(r"\s+", " ", flat).strip(" ;")
     flat = re.sub(r"\b(?:distinctrow|substr|mid|database)\b|!=", lambda found: _SYNONYMS[found[0]], flat)
     flat = re.sub(r" ?([^\w ?]) ?", r"\1", flat)
+    flat = _NAMED_VALUE.sub("?", flat)
     flat = re.sub(r"(?<!\w)[-+]\?", "?", flat)
-    flat = re.sub(r"\((?:\?|\.\.\.)(?:,(?:\?|\.\.\.))*\)", "(...)", flat)
+    flat = re.sub(r"(?:\?|\.\.\.)(?:,(?:\?|\.\.\.))+", "?s", flat)
+    flat = re.sub(r"\((?:\?s?|\.\.\.)\)", "(...)", flat)
+    flat = re.sub(r"\b(values?)(\((?:[^()]|\([^()]*\))*\))(?:,\2)+", r"\1\2", flat)
     return re.sub(r"\(\.\.\.\)(?:,\(\.\.\.\))+", "(...)", flat)
 
 

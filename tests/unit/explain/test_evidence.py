@@ -12,6 +12,7 @@ from fakes import FakeProgress, FakeShell
 
 from upshift.explain import evidence
 from upshift.explain.code import Code
+from upshift.explain.inline_frames import Line
 from upshift.explain.inlining import Examined, families, inlined
 from upshift.explain.rows import sampled
 from upshift.explain.script import Frame
@@ -96,6 +97,11 @@ def test_without_frame_pointers_stacks_tell_no_callers(examine) -> None:  # type
 def test_what_was_hardly_seen_is_not_read() -> None:
     stacks = Counter({on("leaf.cold", "outer"): 3, on("rare"): 2})
     assert evidence.wanted(stacks) == {"leaf", "outer"}
+
+
+def test_a_line_of_code_that_several_functions_share_is_each_ones() -> None:
+    lines = {0x12: (Line("outer", "/src/a.cc", 3),), 0x14: (Line("outer", "/src/a.cc", 4),), 0x22: (Line("leaf", "", 0),)}
+    assert evidence.files(TABLE, lines) == {"outer": "/src/a.cc:3", "twin": "/src/a.cc:3"}
 
 
 def test_groups_take_the_name_that_was_sampled_most() -> None:

@@ -94,6 +94,13 @@ def test_without_the_kernels_samples_its_part_is_not_told() -> None:
     assert told.system_us_per_query is None
     assert told.cpu_us_per_query == pytest.approx(100) and told.user_us_per_query == pytest.approx(60)
     assert [each.metric for each in changes((only_user, only_user), told, told)] == ["cpu"]
+    # What was counted in user mode stands beside the user time all the same.
+    of_both = sampled(only_user, Groups())
+    before, after = (side("a", only_user, of_both, "cpu-clock:u", count(number)) for number in (6000, 3000))
+    cpu, instructions, time = changes((only_user, only_user), before, after)
+    assert [each.metric for each in (cpu, instructions, time)] == ["cpu", "instructions", "time per instruction"]
+    assert (time.before, time.ratio) == pytest.approx((0.01, 2)) and instructions.ratio == 0.5
+    assert instructions.log_share is None and time.log_share is None
 
 
 def test_what_was_counted_stands_with_its_server() -> None:

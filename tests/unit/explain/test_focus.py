@@ -11,11 +11,12 @@ from upshift.explain.inline_frames import Line
 from upshift.explain.intervals import Noise
 from upshift.explain.model import Focus
 from upshift.explain.script import KERNEL, Frame, Stack
-from upshift.explain.symbols import Part, SymbolTable
+from upshift.explain.symbols import Groups, Part, SymbolTable
 
 SHOWN = {"_Z6commitv": "commit", "_ZN3log4waitEv": "log::wait", "_Z5writev": "write"}
 WITH_WAIT = SymbolTable([Part(0x10, 0x20, ("_Z6commitv",)), Part(0x20, 0x30, ("_ZN3log4waitEv.cold.0",))], [])
 WITHOUT = SymbolTable([Part(0x10, 0x20, ("_Z6commitv",))], [])
+TABLES = (WITH_WAIT, WITHOUT)
 BEFORE: Counter[Stack] = Counter(
     {
         (Frame("", "_ZN3log4waitEv", 0x21), Frame("", "_Z6commitv", 0x12)): 6,
@@ -46,7 +47,7 @@ LINES_AFTER = {
 
 def found(name: str, *, lines: bool = True) -> Focus:
     known = (LINES_BEFORE, LINES_AFTER) if lines else ({}, {})
-    (one,) = focus((name,), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, known, Noise())
+    (one,) = focus((name,), (BEFORE, AFTER), (0.5, 0.25), TABLES, SHOWN, known, Noise(), Groups(), inlined_known=(lines, lines))
     return one
 
 
@@ -73,11 +74,19 @@ def test_without_line_tables_what_was_inlined_is_seen_nowhere() -> None:
     assert one.after.samples == 0 and one.after.callers == ()
 
 
+@pytest.mark.parametrize("known", [(False, False), (True, False), (False, True)])
+def test_a_function_whose_inlined_copies_have_no_names_is_not_said_to_take_nothing(known: tuple[bool, bool]) -> None:
+    lines = (LINES_BEFORE if known[0] else {}, LINES_AFTER if known[1] else {})
+    (one,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), TABLES, SHOWN, lines, Noise(), Groups(), inlined_known=known)
+    assert (one.before.inlined_known, one.after.inlined_known) == known and one.before.samples == 8
+    assert (one.ratio, one.ci_low, one.ci_high) == (None, None, None)
+
+
 def test_without_frame_pointers_only_what_runs_in_the_function_is_its_own() -> None:
     both = (LINES_BEFORE, LINES_AFTER)
-    (one,) = focus(("commit",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, Noise(), (False, True))
+    (one,) = focus(("commit",), (BEFORE, AFTER), (0.5, 0.25), TABLES, SHOWN, both, Noise(), Groups(), (False, True))
     assert (one.before.callers_known, one.before.samples, one.before.own_us) == (False, 5, 2.5)
-    (one,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, Noise(), (False, False))
+    (one,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), TABLES, SHOWN, both, Noise(), Groups(), (False, False))
     assert one.before.samples == 8 and one.before.callers == ()
     assert [each.name for each in one.after.callers] == ["write"]
 
@@ -89,7 +98,7 @@ def test_its_time_is_compared_with_an_interval() -> None:
     assert [one.ci_low, one.ci_high] == pytest.approx([0.0320, 0.7812], abs=1e-4)
     both = (LINES_BEFORE, LINES_AFTER)
     shaken = Noise(shared_error=0.2, freedom=4)
-    (wider,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, both, shaken)
+    (wider,) = focus(("wait",), (BEFORE, AFTER), (0.5, 0.25), TABLES, SHOWN, both, shaken, Groups())
     assert wider.ci_low and wider.ci_high and one.ci_low and one.ci_high
     assert wider.ci_low < one.ci_low and wider.ci_high > one.ci_high
 
@@ -107,7 +116,7 @@ def test_what_cannot_be_compared_has_no_ratio(
 ) -> None:
     """A function that nobody ran, one whose callers one server alone tells, and one that ran after alone."""
     lines = (LINES_BEFORE, LINES_AFTER)
-    (one,) = focus(names, (BEFORE, AFTER), (0.5, 0.25), (WITH_WAIT, WITHOUT), SHOWN, lines, Noise(), known)
+    (one,) = focus(names, (BEFORE, AFTER), (0.5, 0.25), TABLES, SHOWN, lines, Noise(), Groups(), known)
     assert (one.ratio, one.ci_low, one.ci_high) == compared
 
 
@@ -118,8 +127,41 @@ def test_a_function_that_nobody_has_is_told_as_such() -> None:
 
 def test_recursion_counts_a_stack_once_and_names_who_began_it() -> None:
     stack = (Frame("", "_Z6commitv", 0x12), Frame("", "_Z6commitv", 0x12), Frame("", "_Z5writev", 0x40))
-    (one,) = focus(("commit",), (Counter({stack: 4}), Counter()), (1.0, 1.0), (WITHOUT, WITHOUT), SHOWN, ({}, {}), Noise())
+    stacks: tuple[Counter[Stack], Counter[Stack]] = (Counter({stack: 4}), Counter())
+    (one,) = focus(("commit",), stacks, (1.0, 1.0), TABLES, SHOWN, ({}, {}), Noise(), Groups())
     assert one.before.samples == 4 and [each.name for each in one.before.callers] == ["write"]
+
+
+def test_a_function_that_shares_its_code_in_one_server_is_counted_with_the_others_in_both() -> None:
+    """After BOLT folded two functions, samples of both have the first name in the symbol table."""
+    shown = {"_Z3endv": "end", "_Z4stopv": "stop", "_Z4mainv": "main"}
+    before = SymbolTable([Part(0x10, 0x20, ("_Z4stopv",)), Part(0x20, 0x30, ("_Z3endv",))], [])
+    after = SymbolTable([Part(0x10, 0x20, ("_Z3endv", "_Z4stopv"))], [])
+    groups = Groups()
+    groups.join(("_Z3endv", "_Z4stopv"))
+    outer = Frame("", "_Z4mainv", 0x40)
+    stacks_before: Counter[Stack] = Counter({(Frame("", "_Z4stopv", 0x11), outer): 5, (Frame("", "_Z3endv", 0x21), outer): 3})
+    stacks_after: Counter[Stack] = Counter({(Frame("", "_Z3endv", 0x11), outer): 8, (outer,): 9})
+    stacks, tables = (stacks_before, stacks_after), (before, after)
+    (one,) = focus(("stop",), stacks, (1.0, 1.0), tables, shown, ({}, {}), Noise(), groups)
+    assert (one.before.samples, one.after.samples, one.ratio, one.same_code) == (8, 8, 1.0, ("end",))
+    assert [(each.name, each.us) for each in one.after.callers] == [("main", 8.0)] and one.after.own_function
+    # Inlined code has its own name, and is of the group as well.
+    inlined = {0x40: (Line("_Z3endv", "/src/end.cc", 2), Line("_Z4mainv", "/src/main.cc", 5))}
+    (one,) = focus(("stop",), stacks, (1.0, 1.0), tables, shown, ({}, inlined), Noise(), groups)
+    assert one.after.samples == 17 and one.after.inlined_us == 9.0
+    (one,) = focus(("stop",), stacks, (1.0, 1.0), tables, shown, ({}, {}), Noise(), Groups())
+    assert (one.before.samples, one.after.samples, one.same_code) == (5, 0, ())
+
+
+def test_of_many_functions_with_the_same_code_some_are_named() -> None:
+    names = [f"f{number:02}" for number in range(20)]
+    groups = Groups()
+    groups.join(tuple(names))
+    table = SymbolTable([Part(0x10, 0x20, tuple(names))], [])
+    stacks: Counter[Stack] = Counter({(Frame("", "f00", 0x11),): 5})
+    (one,) = focus(("f07",), (stacks, stacks), (1.0, 1.0), (table, table), {}, ({}, {}), Noise(), groups)
+    assert one.same_code == tuple(each for each in names if each != "f07")[:12] and one.same_code_more == 7
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,5 @@ def test_functions_of_the_same_code_have_one_name_the_one_that_was_sampled_most(
     groups.join(("second", "third"))
     assert {groups.of(name) for name in ("first", "second", "third")} == {"third"}
     assert groups.of("alone") == "alone"
+    assert all(set(groups.members(name)) == {"first", "second", "third"} for name in ("first", "second", "third"))
+    assert set(groups.members("alone")) == {"alone"}

@@ -415,6 +415,32 @@ def test_a_function_that_ran_nowhere_is_said_to_be_there_or_not(tmp_path: Path) 
     assert "step. With it on the stack" in said and "walk<…> core/walk.cc:12 inlined 5.00" in said
 
 
+def test_a_function_is_not_compared_where_inlined_copies_have_no_names(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    (asked,) = load.focus
+    sides = {"before": asked.before, "after": asked.after}
+    nameless = {name: side.model_copy(update={"inlined_known": False}) for name, side in sides.items()}
+    none = asked.model_copy(update={**nameless, "ratio": None, "ci_low": None, "ci_high": None})
+    said = about(none, load)
+    assert said.startswith("With it on the stack a query spends 30.00 µs before and 5.00 µs after. Copies that were inlined")
+    assert "in the figures of plain and new" in said and "not to be compared" in said and "Inlined:" not in said
+    after_alone = asked.model_copy(update={"after": nameless["after"]})
+    assert "in the figures of new, and the two times are not to be compared" in about(after_alone, load)
+    idle = nameless["before"].model_copy(update={"samples": 0, "lines": (), "callers": ()})
+    absent = asked.model_copy(update={"before": idle, "after": idle})
+    assert about(absent, load).endswith("Copies that were inlined have no names in plain and new, without line tables.")
+
+
+def test_whose_time_a_function_has_that_shares_its_code_is_said(tmp_path: Path) -> None:
+    (load,) = explanation(tmp_path).loads
+    (asked,) = load.focus
+    assert "same code" not in about(asked, load)
+    shared = asked.model_copy(update={"same_code": ("end<int>", "stop"), "same_code_more": 0})
+    assert "One of the servers has the same code for it and end<…>, stop: in both" in about(shared, load)
+    many = shared.model_copy(update={"same_code": tuple("abcde"), "same_code_more": 1200})
+    assert "for it and a, b, c and 1,202 more: in both, the figures are of all of them." in about(many, load)
+
+
 def test_taken_branches_and_simulated_misses_are_shown_as_indications(tmp_path: Path) -> None:
     made = explanation(tmp_path)
     (load,) = made.loads

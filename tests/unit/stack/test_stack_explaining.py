@@ -12,7 +12,7 @@ import pytest
 from story import Story
 
 from upshift.errors import UsageError
-from upshift.stack.evidence import Evidence
+from upshift.stack.evidence import Evidence, ServerFacts, ServerStatement
 from upshift.stack.explaining import MOST_STATEMENTS, Explained, counters_address, explained, server_address
 from upshift.stack.plans.ask import Asker
 from upshift.stack.plans.model import Node, Notice, Plan
@@ -121,6 +121,44 @@ def test_counters_win_over_plans_unless_they_saw_nothing(tmp_path: Path) -> None
     third = of(outcomes, "P3")
     assert isinstance(third, Finding) and third.said == "a plan"
     assert len({each.suspect for each in outcomes}) == len(outcomes)
+
+
+def test_a_plan_accuses_what_the_server_did_not_count(tmp_path: Path) -> None:
+    """Of two statements with a large sort, the server counted one, and cleared it."""
+
+    class Sorting(Planner):
+        def plan(self, sql: str, *, execute: bool) -> Plan:
+            of_table = super().plan(sql, execute=execute)
+            rows = 5000 if "phone" in sql else 3000
+            sort = Node.model_validate({"operation": "sort", "sort": {"rows": rows}, "children": (of_table.tree,)})
+            return of_table.model_copy(update={"tree": sort, "notices": ()})
+
+    evidence = captured(tmp_path)
+    slow, fast = sorted(evidence.statements, key=lambda each: -each.server_us)
+    both = of(ask(tmp_path, Sorting(), evidence).outcomes, "P3")
+    assert isinstance(both, Finding) and [each.statement for each in both.statements] == [slow.statement, fast.statement]
+
+    counted = ServerStatement(
+        statement=slow.statement,
+        executions=10,
+        wait_us=3000,
+        lock_us=0,
+        rows_examined=1,
+        rows_sent=1,
+        rows_affected=0,
+        sort_rows=0,
+        temporary_tables=0,
+        temporary_disk_tables=0,
+        no_index=0,
+    )
+    seen = evidence.model_copy(update={"server": ServerFacts(version="9.7.4", statements=(counted,))})
+    report = report_on(seen, Thresholds(), ask(tmp_path, Sorting(), seen))
+    third = of(report.findings, "P3")
+    assert isinstance(third, Finding) and [each.statement for each in third.statements] == [fast.statement]
+    assert third.said == "a sort of 3,000 rows" and third.share == pytest.approx(evidence.budget.share(fast.server_us))
+    all_counted = (counted, counted.model_copy(update={"statement": fast.statement}))
+    cleared = evidence.model_copy(update={"server": ServerFacts(version="9.7.4", statements=all_counted)})
+    assert isinstance(of(judge(cleared, Thresholds(), ask(tmp_path, Sorting(), cleared).outcomes), "P3"), Innocent)
 
 
 def test_one_url_is_the_address_of_both_sessions() -> None:

@@ -111,7 +111,7 @@ impl Place {
     /// # Errors
     /// An address that is in use, or that this user may not have.
     pub fn listen(&self, mode: u32) -> Result<Socket, Failure> {
-        let address = self.addresses()?.remove(0);
+        let address = to_listen_on(self.addresses()?);
         if let Self::File(path) = self {
             clear(path)?;
         }
@@ -140,6 +140,13 @@ impl Place {
             Failure::failed(format!("cannot listen on {self}: {error}"), hint)
         })
     }
+}
+
+/// Of a name's addresses, the first of IPv4: clients that resolve `localhost` to `::1` first try the other one, too, and
+/// those that are told `127.0.0.1` have no other.
+fn to_listen_on(mut addresses: Vec<SockAddr>) -> SockAddr {
+    addresses.sort_by_key(|each| each.domain() == Domain::IPV6);
+    addresses.remove(0)
 }
 
 /// What tells a file from another that has its name later.
@@ -219,6 +226,22 @@ mod tests {
         let place = Place::File(format!("/tmp/{}", "x".repeat(120)).into());
         let failure = place.listen(0o600).expect_err("too long");
         assert!(failure.message.contains("at most 107 bytes"));
+    }
+
+    #[test]
+    fn of_a_names_addresses_that_of_ipv4_is_listened_on() {
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let listened_on = |texts: &[&str]| {
+            let addresses = texts.iter().map(|each| address(each).into()).collect();
+            to_listen_on(addresses).as_socket()
+        };
+        let (six, four) = ("[::1]:3307", "127.0.0.1:3307");
+        assert_eq!(listened_on(&[six, four]), Some(address(four)));
+        assert_eq!(
+            listened_on(&["10.0.0.1:3307", six, four]),
+            Some(address("10.0.0.1:3307"))
+        );
+        assert_eq!(listened_on(&[six]), Some(address(six)));
     }
 
     #[test]

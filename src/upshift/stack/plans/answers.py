@@ -88,6 +88,6 @@ _FORMS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
     (datetime.datetime, lambda cell: cell.isoformat(sep=" ")),
     (datetime.timedelta, lambda cell: _number(Decimal(str(cell.total_seconds())))),
     (datetime.time, _time),
-    ((dict, list), lambda cell: json.dumps(cell, sort_keys=True, default=str)),
+    ((dict, list), lambda cell: json.dumps(cell, sort_keys=True, default=str, ensure_ascii=False)),
 )
 """A time of day is seconds, as an interval is: MySQL has one type for both."""

@@ -21,6 +21,8 @@ from upshift.stack.plans.timing import ABBA, Turns, take_turns, timings
 from upshift.stack.suspects.thresholds import Thresholds
 
 Askers = tuple[Asker, Asker]
+Given = tuple[Sequence[Answer], Sequence[Answer]]
+"""The answers that each server gave to the same statement, one after the other."""
 
 
 class _Looked(NamedTuple):
@@ -30,6 +32,7 @@ class _Looked(NamedTuple):
     a: Told
     b: Told
     same_answer: bool | None
+    why_uncompared: str | None = None
     turns: Turns | None = None
     why_untimed: str | None = None
 
@@ -69,8 +72,9 @@ def compared(
 
 def _executed(looked: _Looked, askers: Askers, thresholds: Thresholds, rounds: int) -> _Looked:
     """With both answers; and with times, where they tell of the engines."""
-    a, b = _answered((looked.a, looked.b), askers)
-    looked = looked._replace(a=a, b=b, same_answer=_same_answer(a, b))
+    a, b, given = _answered((looked.a, looked.b), askers)
+    unsteady = _unsteady(given)
+    looked = looked._replace(a=a, b=b, same_answer=None if unsteady else _same_answer(a, b), why_uncompared=unsteady)
     if why := incomparable(a.plan, b.plan, looked.same_answer, thresholds):
         return looked._replace(why_untimed=why)
     try:
@@ -79,8 +83,8 @@ def _executed(looked: _Looked, askers: Askers, thresholds: Thresholds, rounds: i
         return looked._replace(why_untimed=refused.message)
 
 
-def _answered(told: tuple[Told, Told], askers: Askers) -> tuple[Told, Told]:
-    """With the answers of a SELECT, which need no plan: a view is read without the right to explain it.
+def _answered(told: tuple[Told, Told], askers: Askers) -> tuple[Told, Told, Given]:
+    """With the answers of a SELECT, which need no plan: a view is read without the right to explain it. And all of them.
 
     The time is the mean of two executions, in turns.
     """
@@ -93,7 +97,22 @@ def _answered(told: tuple[Told, Told], askers: Askers) -> tuple[Told, Told]:
             except NotExplained as refused:
                 failed[server] = refused
     first, second = (_with_answer(*each) for each in zip(told, given, failed, strict=True))
-    return first, second
+    return first, second, given
+
+
+def _unsteady(given: Given) -> str | None:
+    """Why the answers do not show whether both servers give the same; None: they do, or a server gave none.
+
+    A statement may differ by itself, as one with UUID() does. Numbers of rows that do not are compared nevertheless.
+    """
+    if not all(given):
+        return None
+    servers = [name for name, own in zip("AB", given, strict=True) if len({(each.rows, each.digest) for each in own}) > 1]
+    rows = [{each.rows for each in own} for own in given]
+    if not servers or (all(len(each) == 1 for each in rows) and rows[0] != rows[1]):
+        return None
+    who = f"{servers[0]} answers" if len(servers) == 1 else "both servers answer"
+    return f"{who} it differently each time"
 
 
 def _with_answer(told: Told, given: Sequence[Answer], failed: NotExplained | None) -> Told:
@@ -136,6 +155,7 @@ def _compared(looked: _Looked, share: float, timing: Timing | None) -> Compared:
         a=a,
         b=b,
         same_answer=looked.same_answer,
+        why_uncompared=looked.why_uncompared,
         differences=compare(a.plan.tree, b.plan.tree) if a.plan and b.plan else (),
         timing=timing,
         why_untimed=looked.why_untimed,

@@ -75,7 +75,9 @@ class Compared(Value):
     a: Told
     b: Told
     same_answer: bool | None
-    """False also where one server answers and the other fails; None: it was executed on neither."""
+    """False also where one server answers and the other fails; None: neither answers, or ``why_uncompared`` says why."""
+    why_uncompared: str | None = None
+    """Why nobody knows whether two answers are the same: the statement's differ by themselves. None in all other cases."""
     differences: tuple[Difference, ...]
     """Of the plans."""
     timing: Timing | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from upshift.stack.plans import text
 from upshift.stack.plans.asked import Asked, Seen, figure, plans_of
 from upshift.stack.plans.model import Node, accesses, nodes
-from upshift.stack.plans.walks import cut_short, estimate_and_count, rows_kept
+from upshift.stack.plans.walks import cut_short, estimate_and_count, rows_kept, taken
 from upshift.stack.suspects.thresholds import Thresholds
 
 _NOT_FOUND_BY_INDEX = ("full_scan", "index_scan")
@@ -22,18 +22,25 @@ def no_index(asked: Asked, thresholds: Thresholds) -> Seen | None:
     worst: Seen | None = None
     most = 0.0
     for plan, where in plans_of(asked):
-        for node in accesses(plan.tree):
-            if node.access not in _NOT_FOUND_BY_INDEX or node.filter is None or node.never_ran:
+        for node, most_taken in taken(plan.tree):
+            if not node.reads_a_table or node.access not in _NOT_FOUND_BY_INDEX or node.filter is None or node.never_ran:
                 continue
             counted = bool(node.loops)
             read, left = (node.actual_read, node.actual_rows) if counted else (node.estimated_read, node.estimated_rows)
             if read is None or left is None or not read:
                 continue
             rows, removed = read * (node.loops or 1.0), 1 - left / read
+            at_most = ""
+            if most_taken is not None and most_taken < left and not counted:
+                # PostgreSQL's statistics know of values. What MySQL estimates of a filter is mostly a constant, and LIMIT 1 of
+                # a value that is there once, or not at all, reads the whole table.
+                known = plan.family == "postgres"
+                rows, at_most = (rows * most_taken / left, "") if known else (rows, "at most ")
             # 1,992 of 19,923 rows is how MySQL rounds its guess of a tenth.
             if rows < thresholds["P2.rows"] or round(removed, 3) < thresholds["P2.removed"] or rows <= most:
                 continue
-            said = f"{node.name}{where}: {rows:,.0f} rows read without an index to find them, {removed:.1%} of them removed"
+            read_rows = f"{at_most}{rows:,.0f} rows read without an index to find them"
+            said = f"{node.name}{where}: {read_rows}, {removed:.1%} of them removed"
             figures = (
                 figure("rows_read", rows, threshold="P2.rows"),
                 figure("removed", removed, "share", "P2.removed"),

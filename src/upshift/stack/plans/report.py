@@ -79,6 +79,8 @@ def _differs(each: Compared) -> bool:
 def _compared(each: Compared) -> Iterator[str]:
     if each.same_answer is not None:
         yield _answers(each)
+    if each.why_uncompared:
+        yield f"answers are not compared: {each.why_uncompared}"
     for difference in each.differences:
         yield f"{difference}"
     if each.a.plan and each.b.plan and not each.differences:

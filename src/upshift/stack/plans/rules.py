@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from upshift.stack.plans.asked import Asked, Seen, plans_of
@@ -123,9 +123,17 @@ RULES: Mapping[str, PlanRule] = {
 }
 
 
-def judged(asked: tuple[Asked, ...], thresholds: Thresholds) -> tuple[Outcome, ...]:
-    """The outcome of each rule over all statements: findings first, the largest share first."""
-    outcomes = [_outcome(name, rule, asked, thresholds) for name, rule in RULES.items()]
+def judged(
+    asked: tuple[Asked, ...], thresholds: Thresholds, counted: Mapping[str, Collection[str]] = {}
+) -> tuple[Outcome, ...]:
+    """The outcome of each rule over all statements: findings first, the largest share first.
+
+    ``counted`` has by suspect the statements of which a counter has the evidence: their plans are not asked.
+    """
+    outcomes = [
+        _outcome(name, rule, tuple(each for each in asked if each.statement not in counted.get(name, ())), thresholds)
+        for name, rule in RULES.items()
+    ]
     return tuple(sorted(outcomes, key=lambda each: (0, -each.share) if isinstance(each, Finding) else (1, 0.0)))
 
 

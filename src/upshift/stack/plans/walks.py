@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from upshift.stack.plans.members import number
-from upshift.stack.plans.model import Family, Node, Plan, accesses, rows_examined
+from upshift.stack.plans.model import Family, Node, Plan, accesses, nodes, rows_examined
 
 _READS_ALL = ("sort", "aggregate", "materialize", "distinct", "window", "union")
+_LIMIT = re.compile(r"Limit(?:/Offset)?: (\d+)(?:/(\d+))?")
+_PASSES_ON = ("limit", "filter", "rows")
+"""Operations that read no more of their input than is read of them."""
 
 
 def cut_short(tree: Node, cut: bool = False) -> Iterator[tuple[Node, bool]]:
@@ -18,6 +22,41 @@ def cut_short(tree: Node, cut: bool = False) -> Iterator[tuple[Node, bool]]:
         # The first match of a semijoin is enough; a merge join ends with the shorter side.
         early = tree.join is not None and ((tree.join.kind in ("semi", "anti") and at > 0) or tree.join.method == "merge")
         yield from cut_short(child, below or early or child.operation == "subquery")
+
+
+def taken(tree: Node, most: float | None = None) -> Iterator[tuple[Node, float | None]]:
+    """Every node, and how many of its rows a LIMIT above it is estimated to take; None: all of them, or nobody knows.
+
+    What stands between the two and reads all of its input, or may do so, takes all rows. So does what may run once for each row
+    of another step: a part of a join, a subquery.
+    """
+    yield tree, most
+    if tree.operation == "limit" and (wanted := _wanted(tree)) is not None:
+        most = wanted if most is None else min(most, wanted)
+    passes_on = tree.operation in _PASSES_ON or tree.said.startswith("Gather")
+    for child in tree.children:
+        if tree.join is not None or child.operation == "subquery":
+            yield from ((each, None) for each in nodes(child))
+        else:
+            yield from taken(child, _taken_below(tree, child, most) if passes_on and most is not None else None)
+
+
+def _taken_below(tree: Node, child: Node, most: float) -> float | None:
+    if tree.operation == "limit":
+        return most
+    return most * child.estimated_rows / tree.estimated_rows if child.estimated_rows and tree.estimated_rows else None
+
+
+def _wanted(limit: Node) -> float | None:
+    """Rows that a LIMIT reads, those that its OFFSET leaves out among them."""
+    # MySQL's words have both numbers. PostgreSQL's plan has none, but its costs are those of all rows that are read.
+    if words := _LIMIT.match(limit.said):
+        return float(words[1]) + float(words[2] or 0)
+    own = limit.estimated_rows if limit.limit is None else float(limit.limit)
+    below = limit.children[0] if limit.children else None
+    if own is None or below is None or not (limit.estimated_cost and below.estimated_cost and below.estimated_rows):
+        return own
+    return max(own, below.estimated_rows * limit.estimated_cost / below.estimated_cost)
 
 
 def estimated_examined(tree: Node, times: float = 1.0) -> float:

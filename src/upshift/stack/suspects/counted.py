@@ -158,10 +158,19 @@ def sorts(evidence: Evidence, thresholds: Thresholds) -> Outcome:
         _sorted,
         said="with sorts of many rows or temporary tables on disk",
         none="no statement sorts many rows or fills temporary tables on disk",
-        known=lambda each: each.sort_rows is not None and each.temporary_disk_tables is not None,
+        known=_tells_sorts,
         not_known="the log does not tell how many rows are sorted: log_slow_extra=ON on MySQL",
         limits="The share is all of their time in the server. The counters do not show which part of it is the sort.",
     )
+
+
+def sorts_known(evidence: Evidence) -> set[str]:
+    """Statements of which a counter tells whether they sort: P3 asks no plan about them."""
+    return {each.statement for each in _counted(evidence) if _tells_sorts(each)}
+
+
+def _tells_sorts(each: ServerStatement) -> bool:
+    return each.sort_rows is not None and each.temporary_disk_tables is not None
 
 
 def _sorted(each: ServerStatement) -> tuple[Figure, ...]:

@@ -8,7 +8,7 @@ from upshift.stack.evidence import Evidence
 from upshift.stack.lacks import LACKS, Lack
 from upshift.stack.suspects import counted, loops, memory, prepared, rows, sessions, times
 from upshift.stack.suspects.finding import reported, unseen
-from upshift.stack.suspects.model import SUSPECTS, Finding, Outcome, Unseen
+from upshift.stack.suspects.model import SUSPECTS, Finding, Innocent, Outcome, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 
 Rule = Callable[[Evidence, Thresholds], Outcome]
@@ -60,11 +60,12 @@ NEEDS: Mapping[str, tuple[Lack, ...]] = {
 def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outcome] = ()) -> tuple[Outcome, ...]:
     """The outcomes of all rules and those about plans: findings first, the largest share first.
 
-    Where both say something of one suspect, the trace and the server's counters win over the plan, unless they saw nothing.
+    Where both say something of one suspect, the trace and the server's counters win over the plan, unless they saw nothing. A
+    plan's P3 is of other statements than the counters': it stands where these find nothing.
     """
     of_rules = (_of(name, evidence, thresholds) for name in RULES)
     of_plans = {each.suspect: each for each in about_plans}
-    told = [of_plans.get(each.suspect, each) if isinstance(each, Unseen) else each for each in of_rules]
+    told = [_beside(each, of_plans.get(each.suspect)) for each in of_rules]
     told += [each for each in of_plans.values() if each.suspect not in RULES]
     outcomes = [reported(each, thresholds) for each in told]
     order = list(SUSPECTS)
@@ -78,6 +79,12 @@ def judge(evidence: Evidence, thresholds: Thresholds, about_plans: Iterable[Outc
             ),
         )
     )
+
+
+def _beside(outcome: Outcome, of_plan: Outcome | None) -> Outcome:
+    """A rule's outcome, or that of the plans."""
+    accused = outcome.suspect == "P3" and isinstance(outcome, Innocent) and isinstance(of_plan, Finding)
+    return of_plan if of_plan and (isinstance(outcome, Unseen) or accused) else outcome
 
 
 def _of(name: str, evidence: Evidence, thresholds: Thresholds) -> Outcome:

@@ -375,6 +375,43 @@ def test_servers_that_both_fail_have_no_other_answer() -> None:
     assert report.statements[0].same_answer is None and not report.answers_differ
 
 
+class Unsteady(Recorded):
+    """A server whose answers differ by themselves, as those of UUID() do."""
+
+    rows = 2
+
+    def stream(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        self.sent.append(sql)
+        yield from [(f"{len(self.sent)} {number}",) for number in range(self.rows)]
+
+
+@pytest.mark.parametrize(
+    ("sessions", "why"),
+    [
+        ((Unsteady("mysql"), Recorded("mysql")), "A answers it differently each time"),
+        ((Recorded("mysql"), Unsteady("mysql")), "B answers it differently each time"),
+        ((Unsteady("mysql"), Unsteady("mysql")), "both servers answer it differently each time"),
+    ],
+)
+def test_answers_that_differ_by_themselves_are_not_compared(
+    sessions: tuple[Recorded, Recorded], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    askers = Asker(sessions[0]), Asker(sessions[1])
+    report = compared(source("full"), askers, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)
+    (each,) = report.statements
+    assert (each.same_answer, each.why_uncompared, report.answers_differ) == (None, why, False)
+    show_comparison(report)
+    assert f"answers are not compared: {why}" in capsys.readouterr().out
+
+
+def test_rows_of_another_number_are_another_answer_whatever_is_in_them() -> None:
+    more = Unsteady("mysql")
+    more.rows = 3
+    askers = Asker(Unsteady("mysql")), Asker(more)
+    report = compared(source("full"), askers, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)
+    assert report.statements[0].same_answer is False and report.statements[0].why_uncompared is None
+
+
 def test_an_answer_needs_no_plan_that_was_executed() -> None:
     askers = Asker(Slow("mysql")), Asker(Recorded("mysql"))
     report = compared(source("full", "update"), askers, ("a", "b"), Thresholds(), execute=True, rounds=2, progress=silent)

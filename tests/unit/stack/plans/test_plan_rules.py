@@ -13,6 +13,7 @@ from upshift.stack.plans.model import Access, Family, Node, Notice, Plan
 from upshift.stack.plans.mysql_tree import parse_mysql_tree
 from upshift.stack.plans.postgres import parse_postgres
 from upshift.stack.plans.rules import RULES, judged
+from upshift.stack.plans.walks import taken
 from upshift.stack.suspects.model import Finding, Innocent, Unseen
 from upshift.stack.suspects.thresholds import Thresholds
 
@@ -80,6 +81,56 @@ def test_p2_without_an_execution_is_inferred_from_estimates(family: shop.Family,
 def test_p2_at_its_thresholds(read: float, left: float, loops: float, fire: bool) -> None:
     each = asked(scan(filter="a = 1", actual_read=read, actual_rows=left, loops=loops))
     assert isinstance(found("P2", each), Finding) == fire
+
+
+def under_a_limit(matching: float, *between: dict[str, Any], **limit: Any) -> Node:
+    """The first ten rows of those that match in a scan of 20,000."""
+    tree = scan(filter="a = 1", estimated_read=20_000, estimated_rows=matching, estimated_cost=400)
+    for each in between:
+        tree = Node.model_validate({"operation": "other", "estimated_rows": tree.estimated_rows, **each, "children": (tree,)})
+    top = {"operation": "limit", "said": "Limit", "estimated_rows": min(matching, 10), **limit}
+    return Node.model_validate({**top, "children": (tree,)})
+
+
+@pytest.mark.parametrize(("matching", "read"), [(2000, None), (201, None), (200, 1000), (20, 10_000), (10, 20_000)])
+def test_p2_without_an_execution_postgres_says_when_a_limit_ends_a_scan(matching: float, read: float | None) -> None:
+    each = asked(under_a_limit(matching), family="postgres")
+    if read is None:
+        silent("P2", each)
+    else:
+        assert fires("P2", each, "inferred").startswith(f"t: {read:,.0f} rows read")
+
+
+def test_p2_what_reads_all_rows_before_a_limit_is_not_ended_by_it() -> None:
+    for between in ({"operation": "sort"}, {"operation": "aggregate"}, {"said": "Unknown"}):
+        assert "20,000 rows read" in fires("P2", asked(under_a_limit(2000, between), family="postgres"), "inferred")
+    for between in ({"said": "Gather"}, {"operation": "filter"}, {"operation": "rows", "said": "Result"}):
+        silent("P2", asked(under_a_limit(2000, between), family="postgres"))
+    # A filter above that leaves one in a hundred rows.
+    filtered = under_a_limit(2000, {"operation": "filter", "estimated_rows": 20})
+    assert "10,000 rows read" in fires("P2", asked(filtered, family="postgres"), "inferred")
+
+
+def test_p2_a_limit_in_what_may_run_for_each_row_of_another_step_ends_nothing() -> None:
+    limited = under_a_limit(2000)
+    subquery = Node.model_validate({**scan().model_dump(), "children": (Node(operation="subquery", children=(limited,)),)})
+    loop = {"operation": "join", "join": {"kind": "inner", "method": "nested_loop"}, "children": (scan(alias="u"), limited)}
+    for tree in (subquery, Node.model_validate(loop)):
+        assert "20,000 rows read" in fires("P2", asked(tree, family="postgres"), "inferred")
+
+
+def test_p2_a_limit_with_an_offset_reads_more() -> None:
+    """PostgreSQL's plan shows it in the costs alone: those of the first half of the rows."""
+    assert "10,000 rows read" in fires("P2", asked(under_a_limit(2000, estimated_cost=200), family="postgres"), "inferred")
+    silent("P2", asked(under_a_limit(2000, estimated_cost=2), family="postgres"))
+    mysql = under_a_limit(2000, said="Limit/Offset: 10/20 row(s)", limit=10)
+    assert [most for _node, most in taken(mysql)] == [None, 30]
+
+
+def test_p2_mysqls_estimate_of_a_filter_does_not_say_when_a_limit_ends_a_scan() -> None:
+    """It is a tenth, also of a value that is there once."""
+    said = fires("P2", asked(under_a_limit(2000, said="Limit: 10 row(s)", limit=10)), "inferred")
+    assert said.startswith("t: at most 20,000 rows read without an index")
 
 
 def test_p2_takes_its_threshold_from_the_options() -> None:

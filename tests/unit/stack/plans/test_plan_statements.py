@@ -139,6 +139,7 @@ def test_parameters_that_the_trace_has_not_whole_are_refused(kept: str) -> None:
         (-0.0, 0),
         (b"\x00\xff", memoryview(b"\x00\xff")),
         (1e30, Decimal(10) ** 30),
+        ({"name": "Z\u00fcrich", "at": [1, "\u6771"]}, '{"at": [1, "\u6771"], "name": "Z\u00fcrich"}'),
     ],
 )
 def test_a_cell_is_the_same_whatever_the_servers_type(one: Any, other: Any) -> None:
