@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,8 @@ _POLL_S = 0.02
 _CHILDREN_ARE_LISTED = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 # It reads a line from Upshift, or the end of the pipe that Upshift's own end closes.
 _GUARD = 'read _ || kill -CONT "$@"'
+_ENVIRONMENT = threading.RLock()
+"""Held while variables are taken out of the environment, and while it is copied."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 # The kernel sends PR_SET_PDEATHSIG's signal when the thread that forked ends: this one lasts as long as Upshift.
@@ -143,7 +146,7 @@ def start(command: Command, stdout: int | IO[bytes]) -> SystemProcess:
         return subprocess.Popen(
             command.argv,
             cwd=command.cwd,
-            env={**os.environ, **_LOCALE, **command.env},
+            env={**_inherited(command.hidden), **_LOCALE, **command.env},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.STDOUT,
@@ -152,6 +155,32 @@ def start(command: Command, stdout: int | IO[bytes]) -> SystemProcess:
         )
 
     return SystemProcess(_FORKER.submit(fork).result(), command.uninterrupted)
+
+
+@contextlib.contextmanager
+def hidden(prefix: str) -> Iterator[None]:
+    """Without the variables whose names begin so, for a library that reads the environment by itself."""
+    if not hidden_names(prefix):
+        yield
+        return
+    with _ENVIRONMENT:
+        taken = {name: os.environ.pop(name) for name in hidden_names(prefix)}
+        try:
+            yield
+        finally:
+            os.environ.update(taken)
+
+
+def hidden_names(prefix: str) -> tuple[str, ...]:
+    """The variables of the environment whose names begin so; none for an empty prefix."""
+    return tuple(sorted(name for name in os.environ if prefix and name.startswith(prefix)))
+
+
+def _inherited(prefix: str) -> dict[str, str]:
+    """The environment without those."""
+    with _ENVIRONMENT:
+        without = hidden_names(prefix)
+        return {name: value for name, value in os.environ.items() if name not in without}
 
 
 def descendants(pid: int) -> Iterator[int]:

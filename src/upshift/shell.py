@@ -20,7 +20,7 @@ from typing import IO, Protocol
 
 from upshift import interrupts
 from upshift.errors import CommandFailed, MissingTool
-from upshift.process import SystemProcess, start
+from upshift.process import SystemProcess, hidden_names, start
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class Command:
     argv: tuple[str, ...]
     cwd: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    hidden: str = ""
+    """The beginning of the names of variables that it does not get of Upshift's own environment; empty: it gets all."""
     cpus: tuple[int, ...] = ()
     """CPUs that the command may use; empty: all."""
     when_orphaned: signal.Signals = signal.SIGKILL
@@ -44,6 +46,9 @@ class Command:
     def pasteable(self) -> str:
         """One line that a shell runs with the same effect."""
         assignments = [f"{name}={shlex.quote(value)}" for name, value in self.env.items()]
+        without = [word for name in hidden_names(self.hidden) for word in ("-u", shlex.quote(name))]
+        if without:
+            assignments = ["env", *without, *assignments]
         pinned = ["taskset", "-c", ",".join(map(str, self.cpus))] if self.cpus else []
         line = " ".join([*assignments, *pinned, shlex.join(self.argv)])
         return f"(cd {shlex.quote(str(self.cwd))} && {line})" if self.cwd else line
@@ -297,7 +302,10 @@ def _failure(command: Command, done: Completed, log: Path | None, timeout_s: flo
     program = Path(command.argv[0]).name
     if "No space left on device" in done.stdout:
         return CommandFailed(
-            f"{program} ran out of disk", "free some space, then start again; `optimize` and `study` go on with --resume last"
+            f"{program} ran out of disk",
+            "free some space, then start again; `optimize` and `study` go on with --resume last",
+            returncode=done.returncode,
+            log=done.stdout,
         )
     how = f"did not end within {timeout_s:.0f} s" if timeout_s else f"failed with exit code {done.returncode}"
     tail = "".join(done.stdout.splitlines(keepends=True)[-12:]).rstrip()

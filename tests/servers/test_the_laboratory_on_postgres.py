@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -126,6 +127,30 @@ def test_transactions_are_counted_though_their_commit_is_prepared(server: Runnin
     done = KIND.counters(server.socket)
     # The two statements that make and drop the table are transactions that write, too.
     assert done.transactions - begun.transactions == 3 + 2
+
+
+def test_variables_of_a_users_own_server_lead_nowhere(
+    shell: SystemShell, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"PGHOSTADDR": "127.0.0.2", "PGOPTIONS": "-c nothing=1", "PGSERVICE": "production", "PGPORT": "1"}
+    for name, value in (own | {"PGREQUIREAUTH": "scram-sha-256", "PGGSSENCMODE": "require"}).items():
+        monkeypatch.setenv(name, value)
+    assert KIND.ready(server.socket) and KIND.change(server.socket, "SELECT 1") is None
+    shell.run(replace(client(server, "-i", "-q"), hidden=KIND.hidden_from_clients), log=server.log)
+
+
+def test_more_different_statements_than_the_extension_keeps_by_default_are_counted(server: RunningServer) -> None:
+    begun = KIND.counters(server.socket)
+    # Constants count by their types alone.
+    digits = str.maketrans({"0": "1,", "1": "true,"})
+    sql = "".join(f"SELECT {f'{number:013b}'.translate(digits)} 1;" for number in range(6000))
+    assert KIND.change(server.socket, sql) is None
+    assert KIND.counters(server.socket).queries - begun.queries >= 6000
+
+
+def test_checksums_are_left_out(shell: SystemShell, tmp_path: Path) -> None:
+    made = KIND.initialise(program(), tmp_path / "data", {"data_checksums": "off"})
+    assert "checksums are disabled" in shell.run(made, timeout_s=120).stdout
 
 
 def _status(pid: int) -> str:

@@ -42,6 +42,7 @@ class SmallServer:
     thread_pool: Mapping[str, str] = {}
     database = "small"
     client_environment: Mapping[str, str] = {}
+    hidden_from_clients: str = ""
     suites: Mapping[str, tuple[str, ...]] = {"short": (), "profile": ()}
 
     def recognise(self, tree: Path) -> str | None:

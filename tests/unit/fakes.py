@@ -197,6 +197,7 @@ class FakeKind:
     thread_pool: Mapping[str, str] = field(default_factory=lambda: {"pool_size": "2"})
     database: str = "db"
     client_environment: Mapping[str, str] = field(default_factory=dict)
+    hidden_from_clients: str = ""
     suites: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"short": ("a.b",)})
     is_ready: bool = True
     is_quiet: bool = True

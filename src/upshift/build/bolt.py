@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -13,6 +14,7 @@ from upshift.control_groups import memory_available_bytes
 from upshift.errors import NotEnoughRoom
 from upshift.profile.weights import whole_factors
 from upshift.shell import Command, Shell
+from upshift.toolchain.find import BOLT_ORDER
 from upshift.toolchain.model import Toolchain
 
 # Measured on MySQL 9.7: 7.42 GiB at the peak for a file of 107 MB (docs/measurements/2026-11-22-bolt-memory).
@@ -21,7 +23,7 @@ _FUNCTION = 2  # STT_FUNC in elf.h
 
 OPTIMISE_FLAGS = (
     "-reorder-blocks=ext-tsp",  # hot paths fall through
-    "-reorder-functions=cdsort",  # callers and callees share pages
+    f"-reorder-functions={BOLT_ORDER}",  # callers and callees share pages
     "-split-functions",  # cold blocks leave the hot pages
     "-split-all-cold",
     "-split-eh",  # landing pads with them
@@ -29,6 +31,16 @@ OPTIMISE_FLAGS = (
     "-plt=hot",  # hot calls into libraries without the table's jump
     "-dyno-stats",
 )
+
+
+def version(shell: Shell, toolchain: Toolchain) -> str:
+    """BOLT's own: clang's is of its folder, another compiler's is borrowed from an LLVM. Its path where it does not say."""
+    assert toolchain.bolt is not None
+    if toolchain.family == "clang":
+        return toolchain.version
+    said = shell.run(Command((str(toolchain.bolt), "--version")), check=False, timeout_s=60).stdout
+    found = re.search(r"version (\d+(?:\.\d+)+)", said)
+    return found[1] if found else str(toolchain.bolt)
 
 
 def instrument(

@@ -103,6 +103,8 @@ class ServerKind(Protocol):
     """The database that workloads fill and use; ``prepare`` leaves it there."""
     client_environment: Mapping[str, str]
     """What its clients are started with: the servers that Upshift makes have no password, and users' own may."""
+    hidden_from_clients: str
+    """The beginning of the names of variables that its clients do not get: these lead to users' own servers. Empty: none."""
 
     def packaged(self) -> Path | None:
         """The executable of the newest package of it that is installed; None: there is none."""
@@ -272,8 +274,8 @@ def bare(setting: str) -> str:
 
 
 def refuse_reserved(kind: ServerKind, where: str, settings: Mapping[str, str]) -> None:
-    """Raises UsageError where ``settings`` would start a server on other data than Upshift's own, or let it write elsewhere;
-    ``where`` says who asks.
+    """Raises UsageError where ``settings`` would start a server on other data than Upshift's own, let it write elsewhere, or
+    count otherwise; ``where`` says who asks.
     """
     # PostgreSQL's names have no case.
     names = {name: bare(name).lower() for name in settings}
@@ -285,7 +287,8 @@ def refuse_reserved(kind: ServerKind, where: str, settings: Mapping[str, str]) -
         )
     if found := sorted(name for name in settings if names[name] in kind.reserved):
         raise UsageError(
-            f"{where} sets {', '.join(found)}: Upshift starts {kind.name} on its own data folder and socket",
+            f"{where} sets {', '.join(found)}: "
+            f"Upshift starts {kind.name} on its own data folder and socket, and counts its work",
             "leave these settings out: a server is measured on copies of data that the workloads fill",
         )
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -95,6 +96,9 @@ _RESULT = re.compile(
 # Not a test, but whether all servers ended without a crash.
 _SHUTDOWN = "shutdown_report"
 _ENDED = "Completed: "
+# Before that line, where workers died: a server that could not make its data folder is none of the tests that failed.
+_LOST = "Not all tests completed: "
+_LONGEST_REASON = 300
 _STARTING = re.compile(r"\[Server\] (\S+) \(mysqld \S+\) starting as process")
 _CURRENT = re.compile(r"CURRENT_TEST: (\S+)")
 _CRASH = re.compile(r"got signal \d+|Sanitizer:|: runtime error: ")
@@ -113,6 +117,8 @@ _SHARED_MEMORY = Path("/dev/shm")
 _WORKER_BYTES = 300_000_000
 """Data of a test server with its logs and tables; MTR keeps one more to copy from."""
 _SHORT_TIMEOUT_S, _SUITE_TIMEOUT_S = 3600.0, 12 * 3600.0
+# MTR's own limit, 300 minutes unless it is told, would come before that of a suite.
+_MTR_LIMIT = f"--suite-timeout={_SUITE_TIMEOUT_S / 60:.0f}"
 _TEST = re.compile(r"([\w-]+)\.([\w-]+)")
 
 
@@ -151,16 +157,18 @@ def run_tests(
     """Run one of SUITES (``profile`` is what trains vendor-pgo), or tests separated by commas, with MTR's own ``options``.
 
     A test that passes when MTR repeats it has passed. Raises NotTested when MTR could not test, stopped before the
-    end, or tested another executable than ``server``.
+    end, lost tests with a worker, or tested another executable than ``server``.
     """
     tests = SUITES.get(suite) or tuple(suite.split(","))
     results: dict[str, str] = {}
     repeated: set[str] = set()
-    ended = False
+    ended, lost = False, ""
 
     def on_line(line: str) -> None:
-        nonlocal ended
+        nonlocal ended, lost
         ended = ended or line.startswith(_ENDED)
+        if _LOST in line:
+            lost = textwrap.shorten(line[line.index(_LOST) :], _LONGEST_REASON, placeholder=" ...")
         if found := _RESULT.match(line.strip()):
             before = results.get(found[1])
             if before == "fail" and found[2] == "pass":
@@ -189,8 +197,8 @@ def run_tests(
     finally:
         tested, crashed = _logged(shadow)
         _remove(shadow)
-    if not ended:
-        why = failure.message if failure else "it did not say that it completed"
+    if lost or not ended:
+        why = lost or (failure.message if failure else "it did not say that it completed")
         raise NotTested(f"MySQL's test suite did not run to its end: {why}", f"see {bench.log}") from failure
     outcome = _outcome(results, tests, tested, shadow / SERVER, bench.log)
     again = tuple(name for name in outcome.passing if name in repeated)
@@ -202,7 +210,7 @@ def _command(
 ) -> Command:
     script = source / "mysql-test" / "mysql-test-run.pl"
     in_memory = ("--mem",) if memory else ()
-    options = ("--force", "--max-test-fail=0", f"--parallel={jobs}", *in_memory, "--skip-rpl")
+    options = ("--force", "--max-test-fail=0", _MTR_LIMIT, f"--parallel={jobs}", *in_memory, "--skip-rpl")
     return Command(
         ("perl", str(script), *options, *tests),
         cwd=source / "mysql-test",

@@ -60,6 +60,7 @@ class MySQL:
     thread_pool: Mapping[str, str] = THREAD_POOL
     database = "upshift"
     client_environment: Mapping[str, str] = {"MYSQL_PWD": ""}
+    hidden_from_clients: str = ""
 
     def __init__(self) -> None:
         self._kept: dict[Path, asking.Connection] = {}

@@ -20,6 +20,8 @@ from typing import Any
 import psycopg
 
 from upshift.errors import MissingTool, ServerFailed
+from upshift.process import hidden
+from upshift.server.contents import holds
 from upshift.server.kind import Counters, Program, Repeatable
 from upshift.server.postgres_change import change
 from upshift.server.unprivileged import as_user
@@ -31,6 +33,9 @@ _PACKAGES = Path("/usr/lib/postgresql")
 _OWN_DATABASE = "postgres"
 """Where Upshift asks its questions: what it executes there is not counted."""
 _PORT = 5432
+_LIBRARY = "PG"
+"""The names of libpq's variables begin with it. They are for the user's own servers: ``PGHOSTADDR`` goes before the socket
+that a connection names, ``PGOPTIONS`` sets what it does."""
 _COUNTING = "pg_stat_statements"
 """Only this extension counts a statement when it ends: a backend reports to the statistics views once a second."""
 
@@ -43,12 +48,20 @@ _SETTINGS: Mapping[str, str] = {
     "max_wal_size": "4GB",
     "checkpoint_timeout": "1h",
     "autovacuum": "off",
+    # What is counted. Of more statements than this the extension forgets the rarest with their calls, and the counter would
+    # fall: its default of 5000 is less than an application's lists of different lengths. Each takes 400 bytes of memory.
+    "pg_stat_statements.track": "top",
+    "pg_stat_statements.track_utility": "on",
+    "pg_stat_statements.max": "100000",
 }
 # What initdb decides. The server takes these from its data folder alone, and refuses them as settings.
 _LASTING = ("data_checksums", "wal_segment_size")
 _RESERVED = (
     *("data_directory", "config_file", "hba_file", "ident_file", "external_pid_file"),
-    *("listen_addresses", "port", "unix_socket_directories", "pg_stat_statements.save"),
+    *("listen_addresses", "port", "unix_socket_directories"),
+    # They decide what is counted.
+    *(f"{_COUNTING}.{name}" for name in ("save", "track", "track_utility", "max")),
+    "compute_query_id",
     # Segments of a server that is measured would lie in the archive of the server in use.
     *("archive_command", "archive_library"),
 )
@@ -89,6 +102,7 @@ class PostgreSQL:
     written: tuple[str, ...] = _WRITTEN
     database = "upshift"
     client_environment: Mapping[str, str] = {}
+    hidden_from_clients: str = _LIBRARY
 
     def __init__(self) -> None:
         self._kept: dict[Path, psycopg.Connection[Any]] = {}
@@ -112,7 +126,7 @@ class PostgreSQL:
             raise MissingTool(f"there is no initdb beside {program.binary}", "name a server where it was installed")
         # The caller's language must not decide how strings compare.
         made = ("--username", USER, "--auth", "trust", "--locale", "C", "--encoding", "UTF8", "--no-sync")
-        return Command((*_as_postgres(), str(initdb), *made, *_shaped(settings), "--pgdata", str(data)), cwd=Path("/"))
+        return Command((*_as_postgres(), str(initdb), *made, *_shaped(settings, initdb), "--pgdata", str(data)), cwd=Path("/"))
 
     def prepare(self, socket: Path) -> None:
         with _answering(), _connected(socket, _OWN_DATABASE) as connection:
@@ -221,9 +235,10 @@ def _as_postgres() -> tuple[str, ...]:
 
 
 def _connected(socket: Path, database: str) -> psycopg.Connection[Any]:
-    return psycopg.connect(
-        host=str(socket.parent), port=_PORT, user=USER, dbname=database, connect_timeout=_CONNECT_S, autocommit=True
-    )
+    with hidden(_LIBRARY):
+        return psycopg.connect(
+            host=str(socket.parent), port=_PORT, user=USER, dbname=database, connect_timeout=_CONNECT_S, autocommit=True
+        )
 
 
 @contextlib.contextmanager
@@ -259,13 +274,15 @@ def _answering() -> Iterator[None]:
         raise ServerFailed(f"the server does not answer: {said}", "it crashed or hangs: see its log") from error
 
 
-def _shaped(settings: Mapping[str, str]) -> Iterator[str]:
-    """initdb's options for the settings that it decides."""
+def _shaped(settings: Mapping[str, str], initdb: Path) -> Iterator[str]:
+    """The options of ``initdb`` for the settings that it decides."""
     if value := settings.get("wal_segment_size"):
         yield f"--wal-segsize={_size_bytes(value) // 2**20}"
     if value := settings.get("data_checksums"):
-        # Before PostgreSQL 18 there are none unless asked for, and initdb does not know the second option.
-        yield "--data-checksums" if value.lower() in ("on", "true", "yes", "1") else "--no-data-checksums"
+        if value.lower() in ("on", "true", "yes", "1"):
+            yield "--data-checksums"
+        elif holds(initdb, b"no-data-checksums"):  # Before PostgreSQL 18 there are none unless asked for, and no such option.
+            yield "--no-data-checksums"
 
 
 def _size_bytes(text: str) -> int:

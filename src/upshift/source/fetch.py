@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from upshift.archive import unpack
-from upshift.errors import CommandFailed, NotEnoughRoom, SourceChanged, SourceError
+from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, SourceChanged, SourceError
 from upshift.run.fingerprint import fingerprint
 from upshift.server.kind import SourceKind
 from upshift.shell import Command, Shell
@@ -29,6 +29,8 @@ _UNPACK_FACTOR = 8
 _NAMED = 3
 _OLDEST_MYSQL = (8, 4)
 """Those before want a Boost of their own that CMake is told of, and their tests programs that are gone since."""
+_FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
+"""A program's words for a full disk."""
 _ROOM_HINT = "free some space, or set UPSHIFT_CACHE to a folder on a larger disk"
 
 
@@ -117,19 +119,28 @@ def _extract(tarball: Path, folder: Path, shell: Shell, log: Path) -> None:
     try:
         if tarball.suffix in (".zst", ".tzst"):
             plain = folder.with_name(folder.name + ".tar")
-            shell.run(Command(("zstd", "-d", "-q", "-f", str(tarball), "-o", str(plain))), log=log)
+            _undo_zstd(tarball, plain, shell, log)
         with tarfile.open(plain) as archive:
             unpack(archive, folder)
             # The archive ends before the compressed stream does, whose end holds the checksum of it all.
             while archive.fileobj is not None and archive.fileobj.read(1 << 20):
                 pass
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, CommandFailed, OSError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if full or (isinstance(error, CommandFailed) and any(words in error.log for words in _FULL)):
             raise NotEnoughRoom(f"the disk filled up while {tarball.name} was unpacked", _ROOM_HINT) from error
         raise SourceError(f"{tarball.name} is damaged or not a tarball: {error}", "download it again") from error
     finally:
         if plain != tarball:
             plain.unlink(missing_ok=True)
+
+
+def _undo_zstd(tarball: Path, plain: Path, shell: Shell, log: Path) -> None:
+    try:
+        shell.run(Command(("zstd", "-d", "-q", "-f", str(tarball), "-o", str(plain))), log=log)
+    except MissingTool as error:
+        hint = "`sudo apt-get install zstd`, or unpack it elsewhere and give --source the folder"
+        raise MissingTool(f"zstd, which unpacks {tarball.name}, is not on this machine", hint) from error
 
 
 def _recognised(kind: SourceKind, path: Path, origin: str, sha256: str, verified: str) -> Source:

@@ -78,7 +78,7 @@ def post_link(
             bench.progress.note(f"going on without BOLT: {error.message}")
             return PostLinked(build=build, applied="", reason=error.message, failed=True)
         made = build.model_copy(update={"server": output, "sha256": file_sha256(output)})
-        return PostLinked(build=made, applied=f"bolt {toolchain.version}", reason="")
+        return PostLinked(build=made, applied=f"bolt {bolt.version(bench.shell, toolchain)}", reason="")
 
     inputs = {
         "build": build.anonymous(),

@@ -18,7 +18,7 @@ from upshift.verify import hardening
 from upshift.verify.compare import Run, compare_nesting, compare_tests, nesting_warnings
 from upshift.workbench import Workbench
 
-VERSION = 8
+VERSION = 9
 """Raised when what a server is put through changes, or how that is judged: no key holds it."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from upshift import control_groups
+from upshift import control_groups, needs
 from upshift.errors import MissingTool, UpshiftError
 from upshift.native.programs import require_cargo
 from upshift.paths import cache_dir
@@ -18,7 +18,7 @@ from upshift.shell import Command, Completed, Shell
 from upshift.toolchain.find import OLDEST, Places, find, find_all
 from upshift.toolchain.model import Family, Toolchain
 from upshift.toolchain.system import install_line, missing_packages
-from upshift.values import Value
+from upshift.values import Value, environment_number
 
 State = Literal["found", "too old", "too small", "missing"]
 
@@ -127,7 +127,7 @@ def _bolt(toolchains: tuple[Toolchain, ...]) -> Finding:
     allows = "layout of the finished program after the link"
     with_bolt = next((one for one in toolchains if one.bolt), None)
     if with_bolt is None:
-        return _missing("bolt", "install bolt-22 libbolt-22-dev", allows, required=False)
+        return _missing("bolt", "install bolt-22 libbolt-22-dev; it must be of LLVM 18 or newer", allows, required=False)
     # BOLT's own version is its folder's compiler's; GCC borrows the newest.
     version = with_bolt.version if with_bolt.family == "clang" else str(with_bolt.bolt)
     return _found("bolt", version, allows, required=False)
@@ -193,7 +193,6 @@ def _perf(shell: Shell, data: Path) -> tuple[Finding, ...]:
 def _machine(cache: Path, disk_bytes: int, *, samples: bool) -> tuple[Finding, ...]:
     """``samples``: perf may sample; without it, the default recipe instruments the whole server."""
     cpus = control_groups.usable_cpus()
-    memory_gib = control_groups.memory_total_bytes() / _GIB
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free_bytes = shutil.disk_usage(existing).free
     return (
@@ -205,16 +204,7 @@ def _machine(cache: Path, disk_bytes: int, *, samples: bool) -> tuple[Finding, .
             allows="a CPU of its own for the server and for the load",
             required=False,
         ),
-        Finding(
-            name="memory",
-            state="found" if memory_gib >= _MEMORY_NEEDED_GIB else "too small",
-            version=f"{memory_gib:.1f} GiB",
-            hint=""
-            if memory_gib >= _MEMORY_NEEDED_GIB
-            else f"{_MEMORY_NEEDED_GIB} GiB are needed for it: let perf sample (--level full), or take a recipe without BOLT",
-            allows="instrumenting all functions with BOLT (--level quick, or where perf may not sample)",
-            required=not samples,
-        ),
+        _memory(samples=samples),
         Finding(
             name="disk",
             state="found" if free_bytes >= disk_bytes else "too small",
@@ -225,6 +215,33 @@ def _machine(cache: Path, disk_bytes: int, *, samples: bool) -> tuple[Finding, .
             allows="sources, builds and data",
             required=True,
         ),
+    )
+
+
+def _memory(*, samples: bool) -> Finding:
+    """What `optimize` refuses to begin without comes first, as free memory; then what BOLT needs for all functions."""
+    memory_gib = control_groups.memory_total_bytes() / _GIB
+    free_bytes = control_groups.memory_available_bytes()
+    needed_bytes = environment_number("UPSHIFT_NEEDED_MEMORY_BYTES", needs.NEEDED_MEMORY_BYTES)
+    if free_bytes < needed_bytes:
+        return Finding(
+            name="memory",
+            state="too small",
+            version=f"{memory_gib:.1f} GiB, {free_bytes / 1e9:.1f} GB of it free",
+            hint=f"{needed_bytes / 1e9:.0f} GB must be free: stop something else, or use a machine with more memory",
+            allows="building MySQL",
+            required=True,
+        )
+    enough = memory_gib >= _MEMORY_NEEDED_GIB
+    return Finding(
+        name="memory",
+        state="found" if enough else "too small",
+        version=f"{memory_gib:.1f} GiB",
+        hint=""
+        if enough
+        else f"{_MEMORY_NEEDED_GIB} GiB are needed for it: let perf sample (--level full), or take a recipe without BOLT",
+        allows="instrumenting all functions with BOLT (--level quick, or where perf may not sample)",
+        required=not samples,
     )
 
 

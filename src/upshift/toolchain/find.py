@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from upshift.errors import MissingTool, UsageError
+from upshift.errors import CommandFailed, MissingTool, UsageError
 from upshift.shell import Command, Shell
 from upshift.toolchain.contents import development_sha256, toolchain_sha256
 from upshift.toolchain.model import Family, Toolchain
@@ -21,6 +21,8 @@ PACKAGES: dict[Family, str] = {
     "gcc": "g++",
     "icx": "intel-oneapi-compiler-dpcpp-cpp",
 }
+BOLT_ORDER = "cdsort"
+"""The order of functions that BOLT is asked for: its own help names it from LLVM 18 on. Older ones fail when all is built."""
 _NEWEST_PACKAGED = 22
 _PROBE_TIMEOUT_S = 20.0
 
@@ -99,23 +101,23 @@ def _search(family: Family, shell: Shell, places: Places) -> tuple[list[Toolchai
         if (beside := _version(cxx, shell)) != version:  # Debian's alternatives are chosen one by one
             broken.append(f"{cc} is {version}, and {cxx.name} beside it is {beside or 'of no version'}")
             continue
-        one = _toolchain(family, version, cc, cxx)
+        one = _toolchain(family, version, cc, cxx, shell)
         if lacking := _lacking(one):
             broken.append(f"{cc} lacks {', '.join(lacking)}")
             continue
         found.append(one)
     if family != "clang":  # BOLT comes with LLVM and works on every compiler's output
-        bolt = _newest_bolt(places)
+        bolt = _newest_bolt(places, shell)
         if bolt:
             found = [one.model_copy(update={"bolt": bolt[0], "merge_fdata": bolt[1]}) for one in found]
     return found, broken
 
 
-def _toolchain(family: Family, version: str, cc: Path, cxx: Path) -> Toolchain:
+def _toolchain(family: Family, version: str, cc: Path, cxx: Path, shell: Shell) -> Toolchain:
     # icx keeps its LLVM tools in a folder below its own.
     folders = (cc.parent, cc.parent / "compiler") if family == "icx" else (cc.parent,)
     llvm = family != "gcc"
-    bolt = _bolt_in(cc.parent) if family == "clang" else None
+    bolt = _bolt_in(cc.parent, shell) if family == "clang" else None
     return Toolchain(
         family=family,
         version=version,
@@ -143,16 +145,27 @@ def _has_profile_runtime(binaries: Path) -> bool:
     return any(next((binaries.parent / lib).glob(pattern), None) for lib in ("lib", "lib64"))
 
 
-def _bolt_in(binaries: Path) -> tuple[Path, Path] | None:
-    """llvm-bolt and merge-fdata of an LLVM, if its run-time library is in ../lib, where it is looked for."""
+def _bolt_in(binaries: Path, shell: Shell) -> tuple[Path, Path] | None:
+    """llvm-bolt and merge-fdata of an LLVM, if its run-time library is in ../lib, where it is looked for, and it knows
+    ``BOLT_ORDER``.
+    """
     bolt, merge = binaries / "llvm-bolt", binaries / "merge-fdata"
     runtime = any((binaries.parent / lib / "libbolt_rt_instr.a").is_file() for lib in ("lib", "lib64"))
-    return (bolt.resolve(), merge.resolve()) if _runs(bolt) and _runs(merge) and runtime else None
+    whole = _runs(bolt) and _runs(merge) and runtime
+    return (bolt.resolve(), merge.resolve()) if whole and _knows_order(bolt, shell) else None
 
 
-def _newest_bolt(places: Places) -> tuple[Path, Path] | None:
+def _knows_order(bolt: Path, shell: Shell) -> bool:
+    try:
+        done = shell.run(Command((str(bolt), "--help")), check=False, timeout_s=_PROBE_TIMEOUT_S)
+    except CommandFailed:  # of another processor
+        return False
+    return BOLT_ORDER in done.stdout
+
+
+def _newest_bolt(places: Places, shell: Shell) -> tuple[Path, Path] | None:
     for folder in _llvm_folders(places):
-        if bolt := _bolt_in(folder):
+        if bolt := _bolt_in(folder, shell):
             return bolt
     return None
 

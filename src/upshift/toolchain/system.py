@@ -83,8 +83,8 @@ _TEST: tuple[Need, ...] = (
     ("sysbench",),
 )
 _LLVM = ("clang-{n}", "lld-{n}", "llvm-{n}", "libclang-rt-{n}-dev", "bolt-{n}", "libbolt-{n}-dev")
-_LLVM_VERSIONS = tuple(range(22, 15, -1))
-"""Versions to choose from, best first: LLVM 16 is the first that Debian packages BOLT for."""
+_LLVM_VERSIONS = tuple(range(22, 17, -1))
+"""Versions to choose from, best first: LLVM 18 is the first whose BOLT knows all that it is asked for (find.py)."""
 
 _PROGRAMS: dict[Purpose, tuple[str, ...]] = {
     "launcher": (),
@@ -122,6 +122,8 @@ _PROGRAMS: dict[Purpose, tuple[str, ...]] = {
 }
 """What is looked for instead where there is no dpkg."""
 
+_REMOVAL = "remove is disabled"
+"""What apt says instead of removing packages."""
 _APT_LOCK_WAIT_S = 600
 _INSTALL_TIMEOUT_S = 3600.0
 
@@ -153,15 +155,15 @@ def missing_packages(purpose: Purpose, shell: Shell) -> tuple[str, ...]:
 
 
 def install_line(packages: Iterable[str]) -> str:
-    """The line that an administrator pastes to install ``packages``."""
-    return f"sudo apt-get install -y --no-install-recommends {' '.join(packages)}"
+    """The line that an administrator pastes to install ``packages``. apt asks where it would remove others."""
+    return f"sudo apt-get install --no-install-recommends {' '.join(packages)}"
 
 
 def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say: Callable[[str], None]) -> tuple[str, ...]:
     """Install what ``purpose`` lacks and return its names; asks first on a terminal, else ``say`` gets a line about it.
 
     Needs root or a sudo that asks for no password, on Debian or Ubuntu. Raises MissingTool with the line to
-    paste where it cannot or, without ``allow_install`` or after a no, may not install.
+    paste where it cannot or, without ``allow_install`` or after a no, may not install. It removes no package.
     """
     if shutil.which("dpkg-query") is None or shutil.which("apt-get") is None:
         _require_programs(purpose)
@@ -184,7 +186,8 @@ def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say:
     if not _known(missing, shell).issuperset(missing):
         _apt(prefix, ("update",), shell, say)  # a fresh image has no package lists yet
         missing = missing_packages(purpose, shell)
-    install = ("install", "-y", "--no-install-recommends", *missing)
+    # A package that the user has may stand in the way of one of these: apt would remove it without a question.
+    install = ("install", "-y", "--no-remove", "--no-install-recommends", *missing)
     try:
         _apt(prefix, install, shell, say)
     except CommandFailed:
@@ -192,6 +195,11 @@ def ensure_packages(purpose: Purpose, *, allow_install: bool, shell: Shell, say:
         try:
             _apt(prefix, install, shell, say)
         except CommandFailed as error:
+            if _REMOVAL in error.log:
+                raise MissingTool(
+                    f"{lacking}, and apt would have to remove other packages to install them:\n{error.message}",
+                    f"if you do not need those, run `{install_line(missing)}`: it asks before it removes them",
+                ) from error
             raise MissingTool(
                 f"{lacking}, and installing them failed:\n{error.message}",
                 f"see what `{install_line(missing)}` says",

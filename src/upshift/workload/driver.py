@@ -206,4 +206,5 @@ def _command(
         "seed": str(seed),
         "transactions": str(transactions),
     }
-    return Command(tuple(part.format_map(values) for part in template), env=kind.client_environment, cpus=cpus)
+    argv = tuple(part.format_map(values) for part in template)
+    return Command(argv, env=kind.client_environment, hidden=kind.hidden_from_clients, cpus=cpus)

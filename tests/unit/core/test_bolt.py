@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fakes import FakeShell, toolchain
+from fakes import FakeShell, Output, toolchain
 from real_clang import clang_here
 
 from upshift.build import bolt
@@ -53,6 +53,14 @@ def test_a_symbols_names_are_those_that_bolt_gives_it(program: Path) -> None:
         *("_ZL6helperi", "_ZL6helperi/1", "_ZL6helperi/2"),
         *("_Z3hoti", "_Z3hoti/1"),
     }
+
+
+def test_bolt_says_its_own_version(clang: Toolchain) -> None:
+    shell = SystemShell()
+    borrowed = clang.model_copy(update={"family": "gcc", "version": "12.2.0"})
+    assert bolt.version(shell, borrowed) == bolt.version(shell, clang) == clang.version
+    silent = FakeShell({"--version": Output("no words", 1)})
+    assert bolt.version(silent, borrowed) == str(clang.bolt)
 
 
 def test_executed_functions_alone_count_their_branches(tmp_path: Path, clang: Toolchain, program: Path) -> None:

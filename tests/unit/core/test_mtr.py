@@ -211,6 +211,27 @@ def test_a_suite_that_stops_half_way_does_not_count_as_passed(house: House) -> N
         house.run(HEADER + PASSING.splitlines()[0] + "\n", returncode=1)
 
 
+def test_a_suite_that_lost_tests_with_a_worker_does_not_count_as_passed(house: House) -> None:
+    """A worker whose server cannot make its data folder dies; MTR goes on without it, and says that all were successful."""
+    lost = "2  of 4 test(s) completed.\nNot all tests completed: main.ps main.union\n\n"
+    rest = "In completed tests: All 2 tests were successful.\n\nCompleted: All 2 tests were successful.\n"
+    with pytest.raises(NotTested, match=r"did not run to its end: Not all tests completed: main\.ps main\.union$"):
+        house.run(HEADER + PASSING + lost + rest)
+
+
+def test_a_suite_that_lost_many_tests_names_some(house: House) -> None:
+    many = " ".join(f"main.test_{number}" for number in range(50))
+    with pytest.raises(NotTested, match=r"main\.test_0 .* \.\.\.$") as error:
+        house.run(HEADER + PASSING + f"Not all tests completed: {many} ... and 51 more\n" + ENDED)
+    assert len(error.value.message) < 400
+
+
+def test_mtr_s_own_limit_is_not_below_that_of_a_suite(house: House) -> None:
+    house.run(HEADER + PASSING + ENDED, suite="main")
+    (limit,) = (word for word in house.shell.ran[0].argv if word.startswith("--suite-timeout="))
+    assert int(limit.removeprefix("--suite-timeout=")) * 60 == mtr._SUITE_TIMEOUT_S
+
+
 def test_a_suite_that_cannot_start_is_no_outcome(house: House) -> None:
     with pytest.raises(NotTested, match="did not run to its end"):
         house.run("mysql-test-run: *** ERROR: Could not find mysqlcheck\n", returncode=1)

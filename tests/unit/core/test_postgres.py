@@ -12,8 +12,9 @@ import psycopg
 import pytest
 
 from upshift.errors import MissingTool, ServerFailed, UsageError
+from upshift.process import hidden_names
 from upshift.server import kinds, postgres
-from upshift.server.kind import Program
+from upshift.server.kind import Program, refuse_reserved
 from upshift.server.postgres import KIND
 from upshift.server.postgres_change import statements
 
@@ -65,6 +66,30 @@ def test_a_server_listens_on_its_socket_alone_and_counts_statements(program: Pro
 def test_libraries_of_a_user_s_own_are_preloaded_beside_the_counting_one(program: Program) -> None:
     command = KIND.start(program, DATA, SOCKET, {"shared_preload_libraries": "auto_explain"})
     assert options(command.argv)["shared_preload_libraries"] == "pg_stat_statements,auto_explain"
+
+
+@pytest.mark.parametrize("name", ["track", "track_utility", "max", "save"])
+def test_no_variant_changes_what_is_counted(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"a sets PG_stat_statements\.{name}: .* counts its work"):
+        refuse_reserved(KIND, "a", {f"PG_stat_statements.{name}": "none"})
+
+
+def test_what_is_counted_does_not_hang_on_defaults() -> None:
+    names = ("track", "track_utility", "max")
+    assert [KIND.settings()[f"pg_stat_statements.{name}"] for name in names] == ["top", "on", "100000"]
+    with pytest.raises(UsageError):
+        refuse_reserved(KIND, "a", {"compute_query_id": "off"})
+
+
+@pytest.mark.usefixtures("nobody_special")
+@pytest.mark.parametrize("known", [True, False])
+def test_checksums_are_left_out_where_initdb_knows_no_such_option(program: Program, known: bool) -> None:
+    """Before PostgreSQL 18."""
+    options = b"data-checksums\0" + (b"no-data-checksums\0" if known else b"")
+    program.binary.with_name("initdb").write_bytes(b"\x7fELF" + options)
+    off = KIND.initialise(program, DATA, {"data_checksums": "off"}).argv
+    assert ("--no-data-checksums" in off) is known
+    assert "--data-checksums" not in off and "--data-checksums" in KIND.initialise(program, DATA, {"data_checksums": "on"}).argv
 
 
 @pytest.mark.usefixtures("nobody_special")
@@ -155,6 +180,21 @@ def test_a_server_that_is_not_there_is_not_ready_and_a_failure_to_ask(tmp_path: 
     with pytest.raises(ServerFailed):
         KIND.change(socket, "SELECT 1")
     KIND.forget(socket)
+
+
+def test_no_connection_follows_variables_of_the_user_s_own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``PGHOSTADDR`` would go before the socket: the database would be created there."""
+    monkeypatch.setenv("PGHOSTADDR", "192.0.2.1")
+    monkeypatch.setenv("PGSERVICE", "production")
+    seen: list[tuple[str, ...]] = []
+
+    def connect(**_given: object) -> None:
+        seen.append(hidden_names("PG"))
+        raise psycopg.OperationalError
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    assert not KIND.ready(tmp_path / KIND.socket_name)
+    assert seen == [()] and os.environ["PGHOSTADDR"] == "192.0.2.1"
 
 
 def test_a_connection_to_a_server_that_hangs_is_cut() -> None:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from upshift.errors import CommandFailed, MissingTool
+from upshift.process import hidden, hidden_names
 from upshift.shell import Command, SystemShell
 
 
@@ -62,6 +63,27 @@ def test_cpu_time_counts_what_a_command_started(shell: SystemShell) -> None:
 def test_environment_and_folder(shell: SystemShell, tmp_path: Path) -> None:
     done = shell.run(Command(("sh", "-c", "pwd; echo $LEVER"), cwd=tmp_path, env={"LEVER": "long enough"}))
     assert done.stdout == f"{tmp_path}\nlong enough\n"
+
+
+def test_a_command_does_not_get_what_is_hidden_from_it_nor_does_its_line(
+    shell: SystemShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPORT", "6432")
+    monkeypatch.setenv("PGHOST", "production")
+    command = Command(("sh", "-c", "echo $PGPORT/$PGHOST/$PGX"), env={"PGX": "own"}, hidden="PG")
+    assert shell.run(command).stdout == "//own\n"
+    line = command.pasteable()
+    assert line.startswith("env -u PGHOST -u PGPORT PGX=own sh ")
+    assert subprocess.run(("sh", "-c", line), capture_output=True, text=True, check=True).stdout == "//own\n"
+    assert shell.run(Command(("sh", "-c", "echo $PGPORT"))).stdout == "6432\n"
+
+
+def test_the_environment_is_as_it_was_when_a_library_has_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPORT", "6432")
+    with pytest.raises(ValueError, match="no"), hidden("PG"):
+        assert "PGPORT" not in os.environ and hidden_names("PG") == ()
+        raise ValueError("no")
+    assert os.environ["PGPORT"] == "6432" and hidden_names("") == ()
 
 
 def test_a_command_does_not_speak_the_user_s_language(shell: SystemShell, monkeypatch: pytest.MonkeyPatch) -> None:

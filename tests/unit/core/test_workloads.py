@@ -17,6 +17,7 @@ from upshift.paths import shipped
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
 from upshift.server.mysql import MySQL
+from upshift.server.postgres import PostgreSQL
 from upshift.shell import SystemShell
 from upshift.workload import driver
 from upshift.workload.driver import begin_load, fill, run_fixed, run_load
@@ -162,6 +163,16 @@ def test_placeholders_of_a_fill(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ended())
     fill(bench.shell, bench.kind, workload(), bench.server, bench.log)
     assert bench.shell.ran[0].argv == ("fill", "db", "/srv/bin")
+
+
+def test_no_client_of_postgres_gets_the_variables_of_its_library(tmp_path: Path) -> None:
+    """A client without a port of its own would go to ``PGPORT``."""
+    bench = Bench(tmp_path, ended(), iter((0, 100)))
+    bench.kind.hidden_from_clients = PostgreSQL().hidden_from_clients
+    fill(bench.shell, bench.kind, workload(), bench.server, bench.log)
+    bench.run(workload())
+    clients = bench.shell.ran + bench.shell.spawned
+    assert len(clients) > 1 and {each.hidden for each in clients} == {"PG"}
 
 
 def test_no_client_gets_the_password_of_the_server_in_use(tmp_path: Path) -> None:

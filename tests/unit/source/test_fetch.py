@@ -17,7 +17,7 @@ from fakes import FakeShell, Output, half_a_copy
 
 from upshift import archive as archive_module
 from upshift.archive import unpack
-from upshift.errors import CommandFailed, NotEnoughRoom, SourceError
+from upshift.errors import CommandFailed, MissingTool, NotEnoughRoom, SourceError
 from upshift.server.mysql import MySQL
 from upshift.shell import Command, SystemShell
 from upshift.source import apt, fetch
@@ -147,6 +147,41 @@ def test_zstd_is_undone_first(get: Getter, tmp_path: Path) -> None:
     found = get(tarball, FakeShell({"zstd -d": Output(effect=undo)}))
     assert found.version == "9.7.4"
     assert not list((get.cache / "sources").glob("*.tar"))
+
+
+@pytest.mark.parametrize("says", ["No space left on device", "Disk quota exceeded"])
+def test_a_disk_that_zstd_fills_is_not_called_damage(get: Getter, tmp_path: Path, says: str) -> None:
+    tarball = tmp_path / "mysql-9.7.4.tar.zst"
+    tarball.write_bytes(b"zstd")
+    full = Output(
+        f"zstd: error 70 : Write error : cannot write block : {says}\n", 70, lambda command: Path(command.argv[-1]).touch()
+    )
+    with pytest.raises(NotEnoughRoom, match="the disk filled up"):
+        get(tarball, FakeShell({"zstd -d": full}))
+    assert list((get.cache / "sources").iterdir()) == []
+    with pytest.raises(SourceError, match="is damaged"):
+        get(tarball, FakeShell({"zstd -d": Output("zstd: mysql.tar.zst: unsupported format\n", 1)}))
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None or not Path("/dev/full").exists(), reason="needs zstd")
+def test_zstds_words_for_a_full_disk_reach_the_error(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(os.urandom(1_000_000))
+    shell = SystemShell()
+    shell.run(Command(("zstd", "-q", str(tmp_path / "a"))))
+    with pytest.raises(CommandFailed) as error:
+        shell.run(Command(("sh", "-c", f"zstd -d -q -c {tmp_path}/a.zst > /dev/full")))
+    assert any(words in error.value.log for words in fetch._FULL)
+
+
+def test_a_machine_without_zstd_is_told_its_package(get: Getter, tmp_path: Path) -> None:
+    (tmp_path / "mysql-9.7.4.tar.zst").write_bytes(b"zstd")
+
+    def absent(_command: Command) -> None:
+        raise MissingTool("zstd is not on this machine", "`upshift doctor` says how to get what is missing")
+
+    with pytest.raises(MissingTool, match=r"zstd, which unpacks mysql-9\.7\.4\.tar\.zst") as error:
+        get(tmp_path / "mysql-9.7.4.tar.zst", FakeShell({"zstd -d": Output(effect=absent)}))
+    assert "apt-get install zstd" in error.value.hint
 
 
 @pytest.mark.parametrize("ending", ["gz", "xz", "bz2"])

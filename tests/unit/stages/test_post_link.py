@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import FakeKind, FakeProgress, FakeShell, toolchain
+from fakes import FakeKind, FakeProgress, FakeShell, Output, toolchain
 
 from upshift.build import bolt
 from upshift.build.model import Build
@@ -40,7 +40,8 @@ TRAINED = Trained.model_construct(hot_set=NO_FUNCTIONS, gated=Gated.model_constr
 
 def linked(folder: Path, recipe: Recipe, build: Build = PLAIN, trained: Trained | None = TRAINED) -> PostLinked:
     manifest = Manifest(command=("upshift",), options={}, started_at="2026-11-21T05:15:00+00:00", upshift_version="0.1.0")
-    shell, progress = FakeShell(), FakeProgress()
+    says = "LLVM (http://llvm.org/):\n  LLVM version 21.1.0\n"
+    shell, progress = FakeShell({"llvm-bolt --version": Output(says)}), FakeProgress()
     stages = Stages(RunDirectory.create("x", manifest), folder / "stages", shell, progress)
     lab: Any = SimpleNamespace(stages=stages, kind=FakeKind(), shell=shell, progress=progress, jobs=2)
     filled = Filled(path=Path("/data"), sha256="0")
@@ -115,9 +116,11 @@ def test_bolt_alone_names_the_recipe_that_was_followed(tmp_path: Path, monkeypat
         "post_link_flags": ("-split-all-cold",),
     }
     trained = {"profile": "ir", "lto": "thin", "scope": "hot", "training": "mtr"} if family == "clang" else {"lto": "full"}
-    plain = PLAIN.model_copy(update={"recipe": Recipe(name="plain", toolchain=family)})  # type: ignore[arg-type]
+    made_by = Recipe(name="plain", toolchain=family)  # type: ignore[arg-type]
+    plain = PLAIN.model_copy(update={"recipe": made_by, "toolchain": toolchain(family)})
     for _once_and_from_the_store in range(2):
         made = linked(tmp_path, Recipe.model_validate({**told, **trained}), plain, None)
         assert made.build.recipe == Recipe.model_validate(told)
         assert PostLinked.model_validate_json(made.model_dump_json()) == made
-    assert made.applied
+    # GCC borrows it: the version is BOLT's own.
+    assert made.applied == ("bolt 22.1.8" if family == "clang" else "bolt 21.1.0")

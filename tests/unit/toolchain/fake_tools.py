@@ -52,7 +52,9 @@ def llvm(root: Path, version: str, *, without: tuple[str, ...] = ()) -> Path:
     major = version.partition(".")[0]
     prefix = root / f"usr/lib/llvm-{major}"
     for name in {"clang", "clang++", "ld.lld", "llvm-profdata", "llvm-bolt", "merge-fdata"} - set(without):
-        tool(prefix / "bin" / name, f"Debian clang version {version} (3~deb12u1)\nTarget: x86_64\n")
+        # What BOLT answers to --help: LLVM 16 knows other orders.
+        orders = "--help =hfsort =cdsort\n" if int(major) >= 18 else "--help =hfsort\n"
+        tool(prefix / "bin" / name, f"Debian clang version {version} (3~deb12u1)\nTarget: x86_64\n{orders}")
     if "libclang_rt" not in without:
         tool(prefix / f"lib/clang/{major}/lib/linux/libclang_rt.profile-x86_64.a")
     if "libbolt_rt" not in without:

@@ -8,6 +8,7 @@ import typer
 from fake_tools import FakeShell, llvm, versions
 from typer.testing import CliRunner
 
+from upshift import control_groups
 from upshift.cli import doctor as command
 from upshift.needs import NEEDED_DISK_BYTES
 from upshift.toolchain import doctor
@@ -76,7 +77,7 @@ def test_a_header_that_is_missing_makes_the_machine_not_ready(tmp_path: Path) ->
 
     packages = by_name(tmp_path, Packaged(pmu=False))["packages"]
     assert (packages.state, packages.required) == ("missing", True)
-    assert packages.hint == "run `sudo apt-get install -y --no-install-recommends libtirpc-dev`"
+    assert packages.hint == "run `sudo apt-get install --no-install-recommends libtirpc-dev`"
 
 
 def test_a_virtual_machine_samples_by_the_clock_only(tmp_path: Path) -> None:
@@ -96,11 +97,28 @@ def test_an_old_or_a_halved_compiler_is_called_that(tmp_path: Path) -> None:
 
 def test_too_little_memory_and_disk_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_MEMORY_NEEDED_GIB", 10**6)
+    monkeypatch.setenv("UPSHIFT_NEEDED_MEMORY_BYTES", "0")
     monkeypatch.setenv("UPSHIFT_CACHE", str(tmp_path / "not" / "yet" / "there"))
     found = by_name(tmp_path, Perf(pmu=False), disk_bytes=10**18)
     assert found["memory"].state == found["disk"].state == "too small"
     assert "UPSHIFT_CACHE" in found["disk"].hint
     assert str(tmp_path) in found["disk"].version
+
+
+@pytest.mark.parametrize(("free_bytes", "required"), [(2_900_000_000, True), (3_100_000_000, False)])
+def test_a_machine_on_which_optimize_refuses_for_memory_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, required: bool
+) -> None:
+    """Where perf samples, too."""
+    monkeypatch.delenv("UPSHIFT_NEEDED_MEMORY_BYTES", raising=False)
+    monkeypatch.setattr(control_groups, "memory_total_bytes", lambda: 4 * 1024**3)
+    monkeypatch.setattr(control_groups, "memory_available_bytes", lambda: free_bytes)
+    memory = by_name(tmp_path, Perf(pmu=True))["memory"]
+    assert (memory.state, memory.required) == ("too small", required)
+    if required:
+        assert memory.version == "4.0 GiB, 2.9 GB of it free" and memory.hint.startswith("3 GB must be free")
+        monkeypatch.setenv("UPSHIFT_NEEDED_MEMORY_BYTES", "2000000000")
+        assert not by_name(tmp_path, Perf(pmu=True))["memory"].required
 
 
 def finding(name: str, **changes: object) -> Finding:

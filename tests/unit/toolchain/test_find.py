@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fake_tools import FakeShell, llvm, tool, versions
 
-from upshift.errors import MissingTool, UsageError
+from upshift.errors import CommandFailed, MissingTool, UsageError
 from upshift.toolchain.find import Places, find, find_all, matches
 
 
@@ -28,6 +28,31 @@ def test_a_clang_with_bolt_beats_a_newer_one_without(tmp_path: Path) -> None:
     llvm(tmp_path, "21.1.0", without=("libbolt_rt",))
     llvm(tmp_path, "19.1.7")
     assert find("clang", shell=FakeShell(versions), places=here(tmp_path)).version == "19.1.7"
+
+
+def test_a_bolt_that_lacks_what_it_is_asked_for_is_none(tmp_path: Path) -> None:
+    """LLVM 16's would fail after all training."""
+    llvm(tmp_path, "16.0.6")
+    for name in ("gcc", "g++"):
+        tool(tmp_path / "usr/bin" / name, f"{name} (Debian) 12.2.0\n")
+    shell = FakeShell(versions)
+    assert find("clang", shell=shell, places=here(tmp_path)).bolt is None
+    assert find("gcc", shell=shell, places=here(tmp_path)).bolt is None
+    newer = llvm(tmp_path, "18.1.3") / "llvm-bolt"
+    assert find("clang", version="18", shell=shell, places=here(tmp_path)).bolt == newer
+    assert find("clang", version="16", shell=shell, places=here(tmp_path)).bolt is None
+    assert find("gcc", shell=shell, places=here(tmp_path)).bolt == newer
+
+
+def test_a_bolt_that_cannot_be_run_is_none(tmp_path: Path) -> None:
+    bolt = str(llvm(tmp_path, "22.1.8") / "llvm-bolt")
+
+    def answer(argv: tuple[str, ...]) -> tuple[int, str] | None:
+        if argv[0] == bolt:
+            raise CommandFailed("llvm-bolt cannot be run: Exec format error")
+        return versions(argv)
+
+    assert find("clang", shell=FakeShell(answer), places=here(tmp_path)).bolt is None
 
 
 def test_without_any_bolt_the_newest_clang_is_taken(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class Debian:
         self.after_update = known
         self.sudo = sudo
         self.failing_installs = 0
+        self.says = "404 Not Found"
 
     def __call__(self, argv: tuple[str, ...]) -> tuple[int, str] | None:
         if argv[0] == "dpkg-query":
@@ -42,8 +43,8 @@ class Debian:
         assert "install" in argv
         if self.failing_installs:
             self.failing_installs -= 1
-            return 100, "404 Not Found"
-        self.installed |= set(argv[argv.index("install") + 3 :])
+            return 100, self.says
+        self.installed |= set(argv[argv.index("install") + 4 :])
         return 0, ""
 
     def _policy(self, name: str) -> str:
@@ -110,7 +111,7 @@ def test_root_installs_at_once_and_says_so_in_one_line() -> None:
     shell, said = FakeShell(machine), list[str]()
     assert system.ensure_packages("test", allow_install=True, shell=shell, say=said.append) == ("cmake",)
     assert said == ["no terminal to ask on: installing 1 system package (--no-install refuses): cmake"]
-    assert shell.ran[-1][-4:] == ("install", "-y", "--no-install-recommends", "cmake")
+    assert shell.ran[-1][-5:] == ("install", "-y", "--no-remove", "--no-install-recommends", "cmake")
     assert not any("update" in argv for argv in shell.ran)
     assert not any("sudo" in argv for argv in shell.ran)
 
@@ -134,6 +135,24 @@ def test_stale_package_lists_are_fetched_once_then_given_up() -> None:
         system.ensure_packages("test", allow_install=True, shell=shell, say=lambda _: None)
 
 
+def test_no_package_of_the_users_is_removed() -> None:
+    """apt-get install -y removes what conflicts, such as libcurl4-gnutls-dev, without a question."""
+    machine = Debian(installed=everything("test") - {"cmake"} | set(LLVM_22), known={"cmake"})
+    machine.failing_installs = 2
+    machine.says = "The following packages will be REMOVED:\n  mine\nE: Packages need to be removed but remove is disabled.\n"
+    shell = FakeShell(machine)
+    with pytest.raises(MissingTool, match="cmake, and apt would have to remove other packages to install them") as caught:
+        system.ensure_packages("test", allow_install=True, shell=shell, say=lambda _: None)
+    assert "sudo apt-get install --no-install-recommends cmake" in caught.value.hint
+    assert all("--no-remove" in argv for argv in shell.ran if "install" in argv)
+
+
+def test_no_llvm_whose_bolt_lacks_an_order_of_functions_is_installed_or_enough() -> None:
+    llvm_16 = {name.replace("22", "16") for name in LLVM_22}
+    machine = Debian(installed=everything("mysql") | llvm_16, known={*llvm_16, *LLVM_19})
+    assert system.missing_packages("mysql", FakeShell(machine)) == LLVM_19
+
+
 def test_a_user_with_sudo_installs_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     machine = Debian(installed=everything("test") - {"cmake"} | set(LLVM_22), known={"cmake"}, sudo=True)
@@ -151,7 +170,7 @@ def test_without_the_right_or_the_permission_the_line_to_paste_is_given(
     shell = FakeShell(machine)
     with pytest.raises(MissingTool, match="cmake") as caught:
         system.ensure_packages("test", allow_install=allow, shell=shell, say=lambda _: None)
-    assert "sudo apt-get install -y --no-install-recommends cmake" in caught.value.hint
+    assert "sudo apt-get install --no-install-recommends cmake" in caught.value.hint
     assert not any("install" in argv for argv in shell.ran)
 
 
