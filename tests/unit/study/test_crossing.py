@@ -162,7 +162,9 @@ def keep(folder: Path, *parts: Part) -> None:
 
 def a_run(folder: Path, asked: Study, plan: StudyPlan) -> RunDirectory:
     options = {"study": asked.model_dump(mode="json"), "plan": plan.model_dump(mode="json")}
-    manifest = Manifest(command=("upshift", "study"), options=options, started_at="2026-11-22T12:00:00+00:00", upshift_version="0")
+    manifest = Manifest(
+        command=("upshift", "study"), options=options, started_at="2026-11-22T12:00:00+00:00", upshift_version="0"
+    )
     write_json(folder / "manifest.json", manifest.model_dump(mode="json"))
     return RunDirectory(folder)
 
