@@ -19,7 +19,7 @@ const RETRIES_MAX: u64 = 100;
 const RECONNECT_NS: u64 = 50_000_000;
 /// So long does it try in a run that has no end of its own: a server that restarts is there again by then.
 const GONE_NS: u64 = 60_000_000_000;
-/// A load that ends without one of its connections has failed where that was lost so long before: for less, it may be a single one.
+/// A load fails where it ends with a connection that was lost so long before: a shorter gap may be about to close.
 const OUTAGE_NS: u64 = 1_000_000_000;
 /// A client that cannot draw yet is asked again after so long at first, then after twice as long each time ...
 const READY_NS: u64 = 10_000;

@@ -267,7 +267,8 @@ impl Source {
     /// Whether what it draws can be a number of rounds.
     pub(super) fn can_count(&self) -> bool {
         match self {
-            Self::Rows | Self::Sequence { .. } => true,
+            // NULL stands for a source with an error of its own.
+            Self::Rows | Self::Sequence { .. } | Self::Constant(Value::Null) => true,
             Self::Constant(value) => is_whole(value),
             Self::Range(range) => range.scale == Scale::Integer,
             Self::Text { .. } => false,
