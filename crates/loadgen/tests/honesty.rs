@@ -173,12 +173,14 @@ fn a_server_that_is_gone_ends_the_run_where_that_is_asked() {
 
 #[test]
 #[ignore = "needs servers: run by ./upshift test"]
-fn a_server_that_never_comes_back_leaves_the_results_so_far() {
+fn a_server_that_never_comes_back_ends_the_run_with_the_results_so_far() {
     let mut server = Server::mariadb(&[]);
     let url = filled(&server, 1, 200);
     let line = "oltp point_select run --table-size 200 -c 2 --seconds 10 --json";
     let command = command(line, &["--server", &url]);
-    let result = wait(killed(&mut server, command, 2)).json(0);
+    let ran = wait(killed(&mut server, command, 2));
+    ran.refused(1, &["could not be made again", "the server is running"]);
+    let result = ran.json(1);
     assert!(
         result["transactions"]["point_select"]["count"]
             .as_u64()

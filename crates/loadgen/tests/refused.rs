@@ -51,17 +51,21 @@ fn replayed(server: &Server, trace: &str, before: &str, code: i32) -> (Value, us
     (result, rows(connection, "SELECT a FROM t").len())
 }
 
-fn captured(server: &Server) -> String {
+/// What an application sends, on a server with this table, as a trace.
+fn captured(
+    server: &Server,
+    table: &str,
+    application: impl FnOnce(&mut dyn Connection),
+) -> String {
     drop(server.create("t"));
     let own = &mut *server.connect("t").expect("a login");
-    run(own, TABLE);
+    run(own, table);
     run(own, "INSERT INTO t VALUES (9)");
     let (capture, replay) = (file(server, "app.trace"), file(server, "app.replay"));
     let relay = Relay::start(server, &capture);
     let url = ServerUrl::parse(&relay.url(server)).expect("valid");
     let mut connection = wire::connect(&url).expect("a login");
     application(&mut *connection);
-    flight(&mut *connection);
     // The relay ends with its last connection.
     drop(connection);
     relay.finish();
@@ -74,7 +78,10 @@ fn captured(server: &Server) -> String {
 #[ignore = "needs servers: run by ./upshift test"]
 fn postgres() {
     let server = Server::postgres(&[]);
-    let trace = captured(&server);
+    let trace = captured(&server, TABLE, |connection| {
+        application(connection);
+        flight(connection);
+    });
     let (result, count) = replayed(&server, &trace, "(9)", 0);
     assert_eq!(
         (&result["replay"]["ended_otherwise"], count),
@@ -86,4 +93,22 @@ fn postgres() {
         (&result["replay"]["ended_otherwise"], count),
         (&1.into(), 0)
     );
+}
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_refused_commit_leaves_nothing() {
+    let server = Server::postgres(&[]);
+    let table = "CREATE TABLE t (a INT UNIQUE DEFERRABLE INITIALLY DEFERRED)";
+    let trace = captured(&server, table, |connection| {
+        run(connection, "BEGIN");
+        run(connection, "INSERT INTO t VALUES (1), (1)");
+        refused(connection, "COMMIT");
+    });
+    let own = &mut *server.connect("t").expect("a login");
+    run(own, "ALTER TABLE t DROP CONSTRAINT t_a_key");
+    let result = load(&format!("replay {trace} --json"), &server.url("t")).json(0);
+    assert_eq!(result["replay"]["ended_otherwise"], 0, "{result:#}");
+    assert_eq!(result["statements"]["commit"], Value::Null, "{result:#}");
+    assert_eq!(rows(own, "SELECT a FROM t").len(), 1);
 }

@@ -246,3 +246,28 @@ fn a_file_is_checked_without_a_server() {
     std::fs::remove_dir_all(&folder).expect("removes");
     ended(common::command("script /no/such.toml check", &[])).refused(1, &["/no/such.toml"]);
 }
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn a_row_of_a_call_is_taken() {
+    for server in servers().filter(|server| server.kind() != Kind::Postgres) {
+        let url = server.create("t");
+        let mut connection = server.connect("t").expect("a login");
+        run(
+            &mut *connection,
+            "CREATE TABLE t (a BIGINT UNSIGNED, b VARCHAR(9))",
+        );
+        let call = "CREATE PROCEDURE p() SELECT CAST(18446744073709551615 AS UNSIGNED), 'x'";
+        run(&mut *connection, call);
+        let text = "[transactions.t]\nstatements = [{ sql = 'CALL p()', into = ['a', 'b'] }, 'INSERT INTO t VALUES (:a - 1, :b)', \
+                    { sql = 'EXPLAIN SELECT a FROM t', into = ['id'] }, 'SELECT :id']\n";
+        let file = write(&server, "call.toml", text);
+        script(&file, "check", &url).done();
+        for way in ["prepared", "text"] {
+            let line = format!("run --max-transactions 3 --seconds 60 --protocol {way}");
+            script(&file, &line, &url).done();
+        }
+        let whole = "SELECT COUNT(*) FROM t WHERE a = 18446744073709551614 AND b = 'x'";
+        assert_eq!(one(&mut *connection, whole), "6");
+    }
+}

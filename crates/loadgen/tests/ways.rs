@@ -155,6 +155,9 @@ fn each_way(server: &Server, has_bulk: bool) {
     );
     ran.json(0);
     assert_eq!(kinds(&text, Request::Execute), 0, "{text:?}");
+    // Several statements of one text have no part.
+    let (ran, _) = replayed(server, &replay, "parts.trace", "--fetch-size 7");
+    ran.json(0);
 }
 
 #[test]

@@ -215,7 +215,7 @@ impl Ran {
     pub(super) fn verdict(&self) -> anyhow::Result<ExitCode> {
         let finished = &self.finished;
         if let Some(failure) = &finished.failure {
-            let goes_on = goes_on(self.plan.on_error);
+            let goes_on = goes_on(finished.is_gone, self.plan.on_error);
             let hint = format!("the results so far are on stdout; {goes_on}");
             return Err(Failure::new(failure.clone(), hint).into());
         }
@@ -252,8 +252,9 @@ fn is_behind(not_begun: u64, connections: u32) -> bool {
 }
 
 /// How a load goes on where this one ended. A replay goes on after errors in any case, and has no such option.
-fn goes_on(on_error: OnError) -> &'static str {
+fn goes_on(is_gone: bool, on_error: OnError) -> &'static str {
     match on_error {
+        _ if is_gone => "check whether the server is running and takes logins, and read its log",
         OnError::Stop => {
             "with --on-error continue and --on-disconnect reconnect the load counts such errors and goes on"
         }
@@ -446,7 +447,14 @@ mod tests {
 
     #[test]
     fn a_load_that_goes_on_after_errors_is_not_told_to() {
-        assert!(goes_on(OnError::Stop).contains("--on-error"));
-        assert!(!goes_on(OnError::Continue).contains("--on-error"));
+        assert!(goes_on(false, OnError::Stop).contains("--on-error"));
+        assert!(!goes_on(false, OnError::Continue).contains("--on-error"));
+    }
+
+    #[test]
+    fn a_load_whose_server_is_gone_is_told_of_no_option() {
+        for on_error in [OnError::Stop, OnError::Continue] {
+            assert!(!goes_on(true, on_error).contains("--"), "{on_error:?}");
+        }
     }
 }

@@ -43,8 +43,10 @@ pub struct Finished {
     pub duration_s: f64,
     /// Ctrl-C ended it early.
     pub interrupted: bool,
-    /// Why it ended early otherwise.
+    /// Why it ended early otherwise, or without its server.
     pub failure: Option<String>,
+    /// That is because no connection could be made in place of a lost one: no option would have helped.
+    pub is_gone: bool,
     /// Connections that still waited for an answer when the plan's wait after the end was over.
     pub stuck_connections: u32,
 }
@@ -188,16 +190,20 @@ pub fn refused(error: &Error, connected: u32, wanted: u32) -> Failure {
         }
         _ => "see the server's log",
     };
-    let why = match error {
-        // Nothing was lost yet.
-        Error::Io(why) => why.to_string(),
-        other => other.to_string(),
-    };
+    let why = unconnected(error);
     let message = match wanted {
         1 => format!("cannot connect: {why}"),
         _ => format!("cannot connect: {why} (after {connected} of {wanted} connections)"),
     };
     Failure::new(message, hint)
+}
+
+/// Why a connection could not be made: nothing was lost yet.
+fn unconnected(error: &Error) -> String {
+    match error {
+        Error::Io(why) => why.to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// Wait for the end of the load, and put the results together.
@@ -209,7 +215,6 @@ fn finish(
     tick: &mut dyn FnMut(&Collector, f64),
 ) -> Finished {
     let mut working = run.plan.connections;
-    let mut interrupted = false;
     let wait_ns = run.plan.wait.max(WAIT_MIN).as_nanos() as u64;
     while working > 0 {
         let first = match inbox.recv_timeout(TICK) {
@@ -225,9 +230,8 @@ fn finish(
                 run.fail(format!("cannot run the connections: {error}"));
             }
         }
-        if interrupt.load(Ordering::Relaxed) && !interrupted {
-            interrupted = true;
-            run.end();
+        if interrupt.load(Ordering::Relaxed) && !run.is_interrupted() {
+            run.interrupt();
         }
         let elapsed_ns = now_ns.saturating_sub(run.begin_ns());
         tick(&run.collector, elapsed_ns as f64 / 1e9);
@@ -243,11 +247,13 @@ fn finish(
     run.drain(workload);
     let ended_ns = run.end_ns().min(run.clock.now_ns());
     let measured_ns = ended_ns.saturating_sub(run.measure_ns());
+    let (failure, is_gone) = run.take_failure().unzip();
     Finished {
         totals: run.collector.totals(),
         duration_s: measured_ns as f64 / 1e9,
-        interrupted,
-        failure: run.take_failure(),
+        interrupted: run.is_interrupted(),
+        failure,
+        is_gone: is_gone.unwrap_or_default(),
         stuck_connections: working - run.parked.load(Ordering::SeqCst).min(working),
     }
 }

@@ -1,11 +1,14 @@
 //! What all connections of a run share.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use wire::Error;
+
 use super::plan::{Arrivals, Plan};
 use super::schedule::Schedule;
+use super::unconnected;
 use crate::clock::Clock;
 use crate::measure::Collector;
 use crate::workload::Workload;
@@ -32,8 +35,10 @@ pub(super) struct Run {
     ended: AtomicU64,
     /// By connection: the scheduled start of the transaction that waits for its answers.
     in_flight: Vec<AtomicU64>,
-    /// Why the run ended early.
-    failure: Mutex<Option<String>>,
+    /// Ctrl-C ended it.
+    interrupted: AtomicBool,
+    /// Why the run ended early, and whether because no connection can be made.
+    failure: Mutex<Option<(String, bool)>>,
 }
 
 impl Run {
@@ -53,6 +58,7 @@ impl Run {
             in_flight: (0..plan.connections)
                 .map(|_| AtomicU64::new(NOTHING))
                 .collect(),
+            interrupted: AtomicBool::new(false),
             failure: Mutex::new(None),
             plan,
         }
@@ -93,16 +99,37 @@ impl Run {
             .fetch_min(self.clock.now_ns(), Ordering::SeqCst);
     }
 
+    /// End now: Ctrl-C.
+    pub(super) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+        self.end();
+    }
+
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
     /// End now, and say why.
     pub(super) fn fail(&self, why: String) {
+        self.stop(why, false);
+    }
+
+    /// End now: no connection can be made in place of a lost one.
+    pub(super) fn give_up(&self, error: &Error) {
+        let why = unconnected(error);
+        let why = format!("the connection was lost and could not be made again: {why}");
+        self.stop(why, true);
+    }
+
+    fn stop(&self, why: String, is_gone: bool) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert(why);
+        failure.get_or_insert((why, is_gone));
         drop(failure);
         self.end();
     }
 
-    /// Why the run ended early.
-    pub(super) fn take_failure(&self) -> Option<String> {
+    /// Why the run ended early, and whether because no connection can be made.
+    pub(super) fn take_failure(&self) -> Option<(String, bool)> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.take()
     }

@@ -19,6 +19,8 @@ const RETRIES_MAX: u64 = 100;
 const RECONNECT_NS: u64 = 50_000_000;
 /// So long does it try in a run that has no end of its own: a server that restarts is there again by then.
 const GONE_NS: u64 = 60_000_000_000;
+/// A load fails where it ends with a connection that was lost so long before: a shorter gap may be about to close.
+const OUTAGE_NS: u64 = 1_000_000_000;
 /// A client that cannot draw yet is asked again after so long at first, then after twice as long each time ...
 const READY_NS: u64 = 10_000;
 /// ... up to this.
@@ -214,6 +216,7 @@ impl Worker {
             return self.run.fail(error.to_string());
         }
         let lost_ns = self.run.clock.now_ns();
+        let mut last = None;
         while !self.run.has_ended() {
             let is_gone =
                 self.run.plan.time.is_none() && self.run.clock.now_ns() - lost_ns >= GONE_NS;
@@ -222,13 +225,20 @@ impl Worker {
                 // A wrong password will be refused again; a server that restarts, or that has not noticed yet that the old connection
                 // is gone, will not.
                 Err(error) if is_gone || (!error.is_disconnect() && !is_full(&error)) => {
-                    return self.run.fail(error.to_string());
+                    return self.run.give_up(&error);
                 }
-                Err(_) => self
-                    .run
-                    .clock
-                    .sleep_until(self.run.clock.now_ns() + RECONNECT_NS),
+                Err(error) => last = Some(error),
             }
+            self.run
+                .clock
+                .sleep_until(self.run.clock.now_ns() + RECONNECT_NS);
+        }
+        let gone_ns = self.run.end_ns().saturating_sub(lost_ns);
+        if let Some(error) = last
+            && gone_ns >= OUTAGE_NS
+            && !self.run.is_interrupted()
+        {
+            self.run.give_up(&error);
         }
     }
 }

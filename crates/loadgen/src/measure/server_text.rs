@@ -1,79 +1,51 @@
 //! A statement's text in the form in which servers sum their statistics up: without its values.
 //!
 //! Applied to our statements and to the server's texts alike, so that the two can be compared. Known from MySQL 9.7, MariaDB 10.11 and
-//! PostgreSQL 15: `?` and `$1` for values, lists of values as `(...)`, backticks, spaces of their own, EXECUTE before what was prepared,
-//! DISTINCTROW for DISTINCT.
+//! PostgreSQL 15: `?` and `$1` for values, lists of values as `(...)` and `?, ...`, one value after IN as `(...)`, rows of one value as
+//! `(?)`, backticks, spaces of their own, EXECUTE before what was prepared, DISTINCTROW for DISTINCT.
+
+use wire::{Family, sql::bare};
+
+/// After these MySQL drops the sign of a number, and others do not.
+const BEFORE_VALUES: [&str; 5] = ["(", "=", ",", "<", ">"];
 
 /// The text, lowercase, with nothing but what all servers keep.
-pub(super) fn normalized(sql: &str) -> String {
-    let text = without_values(sql);
+pub(super) fn normalized(family: Family, sql: &str) -> String {
+    let text = bare(family, sql);
     let text = text.strip_prefix("execute").unwrap_or(&text);
-    let text = text
-        .replace("distinctrow", "distinct")
-        .replace("(-?)", "?")
-        .replace("(?)", "?");
+    let mut text = text.replace("distinctrow", "distinct");
+    for sign in BEFORE_VALUES {
+        text = text.replace(&format!("{sign}-?"), &format!("{sign}?"));
+    }
+    repeated(&mut text, "(?),(?)", "(?)");
+    let text = text.replace("in(?)", "in(...)").replace("(?)", "?");
     without_lists(text.trim_end_matches(';'))
 }
 
-/// Values become `?`; spaces, quotes of names and comments go.
-fn without_values(sql: &str) -> String {
-    let mut text = String::with_capacity(sql.len());
-    let mut rest = sql;
-    while let Some(first) = rest.chars().next() {
-        // Spaces go, and `LIMIT 10` is no name with digits.
-        let before = &sql[..sql.len() - rest.len()];
-        let in_name = before.ends_with(|last: char| last.is_alphanumeric() || last == '_');
-        let length = match first {
-            '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
-            '\'' => {
-                text.push('?');
-                quoted(rest)
-            }
-            '$' => {
-                text.push('?');
-                1 + digits(&rest[1..])
-            }
-            '0'..='9' if !in_name => {
-                text.push('?');
-                digits(rest)
-            }
-            '`' | '"' => 1,
-            _ if first.is_whitespace() => first.len_utf8(),
-            _ => {
-                text.extend(first.to_lowercase());
-                first.len_utf8()
-            }
-        };
-        rest = &rest[length..];
-    }
-    text
-}
-
-fn digits(text: &str) -> usize {
-    text.find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .unwrap_or(text.len())
-}
-
-fn quoted(text: &str) -> usize {
-    text[1..].find('\'').map_or(text.len(), |end| end + 2)
-}
-
-/// `(?,?,?)` and `(...),(...)` become `(...)`, as MySQL writes them.
+/// `(?,?,?)` and `(...),(...)` become `(...)`, as MySQL writes them; outside of brackets `?,?,?` becomes `?,...`.
 fn without_lists(text: &str) -> String {
-    let mut text = text.replace("(?,?", "(..?");
-    while text.contains("..?,?") {
-        text = text.replace("..?,?", "..?");
-    }
-    text = text.replace("(..?)", "(...)");
-    while text.contains("(...),(...)") {
-        text = text.replace("(...),(...)", "(...)");
-    }
+    let mut text = text.replace("?,?", "?,...");
+    repeated(&mut text, "...,?", "...");
+    repeated(&mut text, "...,...", "...");
+    text = text.replace("(?,...)", "(...)");
+    repeated(&mut text, "(...),(...)", "(...)");
     text
+}
+
+/// Put `one` in the place of `two` until none is left.
+fn repeated(text: &mut String, two: &str, one: &str) {
+    while text.contains(two) {
+        *text = text.replace(two, one);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use wire::Family;
+
     use super::normalized;
+
+    const SERVERS: [Family; 3] = [Family::Mysql, Family::Mysql, Family::Postgres];
 
     #[test]
     fn our_text_is_the_servers() {
@@ -127,9 +99,46 @@ mod tests {
                 ],
             ),
         ] {
-            for theirs in servers {
-                assert_eq!(normalized(ours), normalized(theirs), "{theirs}");
+            for (family, theirs) in SERVERS.into_iter().zip(servers) {
+                assert_eq!(
+                    normalized(family, ours),
+                    normalized(family, theirs),
+                    "{theirs}"
+                );
             }
+        }
+    }
+
+    #[test]
+    fn what_servers_read_as_values_and_comments_is_none_of_the_text() {
+        for (family, ours, theirs) in [
+            (
+                Family::Mysql,
+                "SELECT a -- it's\nFROM t WHERE b = 'it''s' AND c = \"x\" AND d = 0xAF # end",
+                "SELECT `a` FROM `t` WHERE `b` = ? AND `c` = ? AND `d` = ?",
+            ),
+            (
+                Family::Postgres,
+                "SELECT \"a\" -- it's\nFROM t WHERE b = 'it''s' AND c = -1.5e3",
+                "SELECT \"a\" -- it's\nFROM t WHERE b = $1 AND c = $2",
+            ),
+            (
+                Family::Mysql,
+                "SELECT a FROM t WHERE b IN (?) AND c = -1 LIMIT ?, ?",
+                "SELECT `a` FROM `t` WHERE `b` IN (...) AND `c` = ? LIMIT ?, ...",
+            ),
+            (
+                Family::Mysql,
+                "INSERT INTO t VALUES (?), (?), (?)",
+                "INSERT INTO `t` VALUES (?) /* , ... */ ",
+            ),
+            (
+                Family::Mysql,
+                "INSERT INTO t SELECT f(?, ?, ?, a), g(?, ?)",
+                "INSERT INTO `t` SELECT `f` (?, ..., `a`), `g` (...)",
+            ),
+        ] {
+            assert_eq!(normalized(family, ours), normalized(family, theirs));
         }
     }
 
@@ -143,7 +152,9 @@ mod tests {
         ];
         for (at, one) in texts.iter().enumerate() {
             for other in &texts[at + 1..] {
-                assert_ne!(normalized(one), normalized(other));
+                for family in [Family::Mysql, Family::Postgres] {
+                    assert_ne!(normalized(family, one), normalized(family, other));
+                }
             }
         }
     }
@@ -151,7 +162,9 @@ mod tests {
     #[test]
     fn no_text_is_too_odd() {
         for odd in ["", "'", "/*", "$", "1.", "é`ö", "''''", "\"a"] {
-            let _ = normalized(odd);
+            for family in [Family::Mysql, Family::Postgres] {
+                let _ = normalized(family, odd);
+            }
         }
     }
 }

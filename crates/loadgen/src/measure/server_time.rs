@@ -13,6 +13,8 @@ use crate::session::StatementSpec;
 pub struct Sums {
     /// Where it counts.
     pub source: &'static str,
+    /// How its texts are read.
+    pub family: Family,
     /// By the statement's text without values.
     pub by_text: HashMap<String, Used>,
 }
@@ -111,12 +113,13 @@ pub fn server_sums(connection: &mut dyn Connection) -> Result<Sums, String> {
     if !matches!(exists.0.as_deref(), Some("1" | "ON")) {
         return Err(source.missing.to_owned());
     }
-    let mut rows = SumRows::default();
-    ask(connection, source.read, &mut rows)?;
-    Ok(Sums {
+    let mut sums = Sums {
         source: source.name,
-        by_text: rows.0,
-    })
+        family: connection.family(),
+        by_text: HashMap::new(),
+    };
+    ask(connection, source.read, &mut sums)?;
+    Ok(sums)
 }
 
 fn ask(connection: &mut dyn Connection, sql: &str, rows: &mut dyn RowSink) -> Result<(), String> {
@@ -133,10 +136,7 @@ impl RowSink for FirstCell {
     }
 }
 
-#[derive(Default)]
-struct SumRows(HashMap<String, Used>);
-
-impl RowSink for SumRows {
+impl RowSink for Sums {
     fn row(&mut self, cells: &[Cell<'_>]) {
         if let [text, count, time_us] = cells {
             let number = |cell: &Cell<'_>| -> f64 {
@@ -144,8 +144,8 @@ impl RowSink for SumRows {
                 text.parse().unwrap_or_default()
             };
             // One text may have several rows: another user, other types of its parameters.
-            let text = normalized(&text.to_text().unwrap_or_default());
-            let used = self.0.entry(text).or_default();
+            let text = normalized(self.family, &text.to_text().unwrap_or_default());
+            let used = self.by_text.entry(text).or_default();
             used.count += number(count) as u64;
             used.time_us += number(time_us);
         }
@@ -169,7 +169,7 @@ pub fn server_time(
         .iter()
         .map(|spec| (spec.name.as_str(), spec.sql.as_str()));
     for (name, sql) in ours.chain(boundaries) {
-        if let Some(text) = after.text_of(&normalized(sql)) {
+        if let Some(text) = after.text_of(&normalized(after.family, sql)) {
             let known = names.entry(text).or_default();
             if !known.contains(&name) {
                 known.push(name);
@@ -258,10 +258,13 @@ mod tests {
     use super::*;
 
     fn sums(entries: &[(&str, u64, f64)]) -> Result<Sums, String> {
-        let entry =
-            |&(sql, count, time_us): &(&str, u64, f64)| (normalized(sql), Used { count, time_us });
+        let family = Family::Postgres;
+        let entry = |&(sql, count, time_us): &(&str, u64, f64)| {
+            (normalized(family, sql), Used { count, time_us })
+        };
         Ok(Sums {
             source: "here",
+            family,
             by_text: entries.iter().map(entry).collect(),
         })
     }
@@ -306,7 +309,8 @@ mod tests {
             StatementSpec::new("update", long(200)),
             StatementSpec::new("update", long(201)),
         ];
-        let cut = format!("{}...", &normalized(&long(200))[..1000]);
+        let text = normalized(Family::Postgres, &long(200));
+        let cut = format!("{}...", &text[..1000]);
         let counted = |count| {
             let mut sums = sums(&[]).expect("sums");
             let used = Used {

@@ -90,6 +90,7 @@ fn small() -> (Commit, Shared, Plan, Finished) {
         duration_s: 0.5,
         interrupted: false,
         failure: None,
+        is_gone: false,
         stuck_connections: 0,
     };
     (workload, shared, plan, finished)

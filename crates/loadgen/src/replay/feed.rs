@@ -50,6 +50,13 @@ pub(super) struct Job {
     pub(super) steps: Vec<Step>,
 }
 
+impl Job {
+    /// The number of its last request.
+    pub(super) fn last(&self) -> u64 {
+        self.ordinal + self.steps.len() as u64 - 1
+    }
+}
+
 /// The trace, read as far as a connection had to look for its next transaction.
 pub(super) struct Feed {
     state: Mutex<State>,

@@ -165,6 +165,7 @@ impl Workload for Replay {
             place: number as usize,
             is_used: false,
             job: None,
+            failed: None,
             kept: Vec::new(),
             counted_otherwise: 0,
             answers,
@@ -247,6 +248,8 @@ struct Player {
     is_used: bool,
     hash: ResultHash,
     job: Option<Job>,
+    /// The request of the transaction at hand that failed.
+    failed: Option<u64>,
     /// The answers to the transaction at hand.
     kept: Vec<Answer>,
     /// Of the transaction at hand.
@@ -280,8 +283,9 @@ impl Client for Player {
             return Ok(Outcome::Committed);
         };
         self.kept.clear();
+        self.failed = None;
         self.counted_otherwise = 0;
-        let last = job.ordinal + job.steps.len() as u64 - 1;
+        let last = job.last();
         let mut outcome = self.log_in(session, &mut job).map(|()| Outcome::Committed);
         let mut pauses = Pauses::new(self.shared.choices.pace, session);
         let begins = job.refused && self.is_alone(&job.steps, session.family());
@@ -293,7 +297,8 @@ impl Client for Player {
             pauses.wait(step.pause, session);
             let event = &step.event;
             let of_session = self.is_about_session(event);
-            if self.leaves_out(event) {
+            let was_refused = job.refused && ordinal == last;
+            if self.leaves_out(event, was_refused) {
                 self.note(ordinal, State::Session, Done::default());
                 continue;
             }
@@ -305,7 +310,6 @@ impl Client for Player {
             match begun.and_then(|()| self.send(session, event)) {
                 Ok(_) if of_session => self.note(ordinal, State::Session, Done::default()),
                 Ok(done) => {
-                    let was_refused = job.refused && ordinal == last;
                     if !was_refused && self.counts_otherwise(event, done, session) {
                         self.counted_otherwise += 1;
                     }
@@ -317,6 +321,7 @@ impl Client for Player {
                         false => state(&error),
                     };
                     self.note(ordinal, state, Done::default());
+                    self.failed = Some(ordinal);
                     outcome = Err(error);
                     continue;
                 }
@@ -339,8 +344,14 @@ impl Client for Player {
         let Some(job) = self.job.take() else { return };
         // The refused request is its last, and what is not sent is not refused.
         let last = job.steps.last();
-        let left_out = last.is_some_and(|step| self.leaves_out(&step.event));
-        if outcome.is_err() != (job.refused && !left_out) {
+        let left_out = last.is_some_and(|step| self.leaves_out(&step.event, job.refused));
+        let as_recorded = match outcome {
+            Ok(_) => !job.refused || left_out,
+            Err(error) => {
+                job.refused && self.failed == Some(job.last()) && !error.is_disconnect()
+            }
+        };
+        if !as_recorded {
             self.shared.ended_otherwise.add(job.overlapped, 1);
         }
         let counted = &self.shared.counted_otherwise;
@@ -375,9 +386,10 @@ impl Player {
         }
     }
 
-    /// Whether a request is not sent.
-    fn leaves_out(&self, event: &Event) -> bool {
-        !self.shared.choices.chatter && self.is_about_session(event)
+    /// Whether a request is not sent. A COMMIT that the recorded server refused may succeed now, and no ROLLBACK would undo it.
+    fn leaves_out(&self, event: &Event, was_refused: bool) -> bool {
+        let is_chatter = self.is_about_session(event);
+        (was_refused && *event == Event::Commit) || (is_chatter && !self.shared.choices.chatter)
     }
 
     /// Whether the last request is a statement without a BEGIN before it that changes all of its rows or none. Several statements of one text

@@ -53,7 +53,7 @@ pub(super) fn meta() -> Meta {
     }
 }
 
-fn tape(events: &[Event]) -> Tape {
+pub(super) fn tape(events: &[Event]) -> Tape {
     let mut tape = Tape::default();
     for event in events {
         match event {

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use wire::{Cell, ColumnDefinition, Done, Error, Family, RowSink, Value};
 
 use super::file::{File, Transaction};
+use super::literal::whole;
 use super::step::{Kind, NoRow, Repeat, Statement, Step};
 use super::variable::{Drawn, Source};
 use crate::session::{Session, StatementId};
@@ -114,11 +115,7 @@ impl Values {
     pub(super) fn rounds(&mut self, repeat: Repeat) -> u64 {
         match repeat {
             Repeat::Times(times) => times,
-            Repeat::Variable(place) => match self.get(place) {
-                Value::Int(times) => u64::try_from(times).unwrap_or(0),
-                Value::Text(text) => text.trim().parse().unwrap_or(0),
-                _ => 0,
-            },
+            Repeat::Variable(place) => whole(&self.get(place)).unwrap_or(0),
         }
     }
 
@@ -215,6 +212,8 @@ impl FirstRow {
             return Value::Text(text);
         }
         let whole = text.parse().ok().map(Value::Int);
+        // Of a BIGINT UNSIGNED.
+        let whole = whole.or_else(|| text.parse().ok().map(Value::UInt));
         let whole = whole.filter(|_| !text.starts_with(['+', '0']) || text == "0");
         let number = whole.or_else(|| decimal(&text));
         number.unwrap_or(Value::Text(text))
@@ -326,5 +325,33 @@ mod tests {
             Value::Null,
         ];
         assert_eq!(row.values.as_deref(), Some(&expected[..]));
+    }
+
+    #[test]
+    fn a_whole_number_of_a_row_stays_one() {
+        // As a BIGINT, and of no known type.
+        for kinds in [&[8_u32; 6][..], &[]] {
+            let mut row = FirstRow::new(Family::Mysql);
+            row.kinds = kinds.to_vec();
+            let texts = [
+                "18446744073709551615",
+                "-9223372036854775808",
+                "0",
+                "00000000018446744073",
+                "+1",
+                "18446744073709551616",
+            ];
+            row.row(&texts.map(|text| Cell::Bytes(text.as_bytes())));
+            let as_text = |place: usize| Value::Text(texts[place].to_owned());
+            let expected = [
+                Value::UInt(u64::MAX),
+                Value::Int(i64::MIN),
+                Value::Int(0),
+                as_text(3),
+                as_text(4),
+                as_text(5),
+            ];
+            assert_eq!(row.values.as_deref(), Some(&expected[..]), "{kinds:?}");
+        }
     }
 }

@@ -104,6 +104,38 @@ fn decimal(text: &str) -> Option<(i64, u8)> {
     Some((unscaled, u8::try_from(fraction.len()).ok()?))
 }
 
+/// The whole part of a number, also of one in a text: a DOUBLE of a row is one. 0 for a negative number; none for what is no number.
+pub(super) fn whole(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => Some(u64::try_from(*number).unwrap_or(0)),
+        Value::UInt(number) => Some(*number),
+        Value::Decimal { unscaled, scale } => {
+            let parts = 10_i64.checked_pow(u32::from(*scale));
+            let whole = parts.map_or(0, |parts| unscaled / parts);
+            Some(u64::try_from(whole).unwrap_or(0))
+        }
+        Value::Text(text) => {
+            let text = text.trim();
+            let number = || text.parse().ok().filter(|number: &f64| number.is_finite());
+            text.parse().ok().or_else(|| number().map(|number| number as u64))
+        }
+        Value::Null | Value::Double(_) | Value::Bytes(_) | Value::Timestamp(_) => None,
+    }
+}
+
+/// Whether a value of a file is a whole number, however it is written.
+pub(super) fn is_whole(value: &Value) -> bool {
+    match value {
+        Value::Int(_) | Value::UInt(_) => true,
+        Value::Decimal { unscaled, scale } => {
+            let parts = 10_i64.checked_pow(u32::from(*scale));
+            parts.is_some_and(|parts| unscaled % parts == 0)
+        }
+        Value::Text(text) => text.trim().parse::<i64>().is_ok(),
+        Value::Null | Value::Double(_) | Value::Bytes(_) | Value::Timestamp(_) => false,
+    }
+}
+
 /// Microseconds since 1970-01-01 00:00:00; none for what has a zone or no date.
 fn epoch_us(moment: &Datetime) -> Option<i64> {
     let Datetime {
@@ -151,6 +183,31 @@ mod tests {
         assert_eq!(epoch_us(&moment), Some(946_684_801_500_000));
         let zoned = "2000-01-01T00:00:00Z".parse().expect("a moment");
         assert_eq!(epoch_us(&zoned), None);
+    }
+
+    #[test]
+    fn a_number_counts_by_its_whole_part() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let decimal = |unscaled, scale| Value::Decimal { unscaled, scale };
+        for (value, rounds, has_no_part) in [
+            (Value::Int(3), Some(3), true),
+            (Value::Int(-3), Some(0), true),
+            (Value::UInt(u64::MAX), Some(u64::MAX), true),
+            (decimal(30_000, 4), Some(3), true),
+            (decimal(39_999, 4), Some(3), false),
+            (decimal(-15, 1), Some(0), false),
+            (decimal(1, 255), Some(0), false),
+            (text(" 3 "), Some(3), true),
+            (text("3.9"), Some(3), false),
+            (text("1e2"), Some(100), false),
+            (text("-1"), Some(0), true),
+            (text("inf"), None, false),
+            (text("many"), None, false),
+            (Value::Null, None, false),
+        ] {
+            assert_eq!(whole(&value), rounds, "{value:?}");
+            assert_eq!(is_whole(&value), has_no_part, "{value:?}");
+        }
     }
 
     #[test]

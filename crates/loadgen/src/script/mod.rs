@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value as Json};
+use wire::passive::Verb;
 use wire::{Connection, Error, Family};
 
 use crate::failure::Failure;
@@ -166,8 +167,10 @@ impl Script {
         &self,
         place: &step::Place,
         outcome: Result<wire::Statement, Error>,
+        may_return: bool,
     ) -> Result<Option<(String, String)>, Error> {
         let (why, hint) = match outcome {
+            Ok(statement) if statement.columns == 0 && may_return => return Ok(None),
             Ok(statement) if usize::from(statement.columns) < place.into => (
                 format!(
                     "it returns {} columns, and into names {} variables",
@@ -231,7 +234,8 @@ impl Workload for Script {
         for (spec, place) in statements.specs.iter().zip(&statements.places) {
             let outcome = connection.prepare(&spec.sql);
             let prepared = outcome.as_ref().ok().cloned();
-            refused.extend(self.refusal(place, outcome)?);
+            let may_return = may_return(connection.family(), &spec.sql);
+            refused.extend(self.refusal(place, outcome, may_return)?);
             if let Some(statement) = prepared {
                 connection.close(statement)?;
             }
@@ -263,6 +267,13 @@ impl Workload for Script {
         }
         notes
     }
+}
+
+/// Whether a statement may return columns where its preparation tells of none: MySQL tells those of queries, and of a part of SHOW.
+fn may_return(family: Family, sql: &str) -> bool {
+    let verb = wire::sql::verb(family, sql.as_bytes());
+    let is_untold = matches!(verb, Verb::Call | Verb::Explain | Verb::Show | Verb::Other);
+    family == Family::Mysql && is_untold
 }
 
 /// Statements that returned no row where variables wait for one.

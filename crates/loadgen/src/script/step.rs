@@ -363,6 +363,9 @@ impl Reader<'_> {
         let at = value.span().start;
         if let Some(name) = value.get_ref().as_str() {
             let variable = self.variable(name, at, list);
+            if let Some(place) = variable {
+                self.check_count(place, at, list);
+            }
             return variable.map_or(Repeat::Times(1), Repeat::Variable);
         }
         let times = integer(value.get_ref()).filter(|times| (1..=ROUNDS_MAX).contains(times));
@@ -373,6 +376,23 @@ impl Reader<'_> {
                 .error(at, "the value of repeat is invalid", hint);
         }
         Repeat::Times(times.unwrap_or(1) as u64)
+    }
+
+    /// A variable that no row gives has to be a number of rounds.
+    fn check_count(&mut self, place: usize, at: usize, list: &List<'_>) {
+        let Variable {
+            name,
+            source,
+            drawn,
+            ..
+        } = &self.variables[place];
+        // A row may give it later, and a connection keeps that.
+        let is_given = list.given.contains(&place) || *drawn == Drawn::Connection;
+        if !is_given && !source.can_count() {
+            let message = format!("{name} is no number of rounds for repeat");
+            let hint = "draw it from whole numbers, such as { uniform = [1, 3] } or { one_of = [1, 2] }";
+            self.problems.error(at, message, hint);
+        }
     }
 
     fn check_words(&mut self, at: usize, sql: &str, bounded: bool) {

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use wire::Value;
 
 use super::keys::{Found, Keys, entries, integer};
-use super::literal::{Scale, literal, point};
+use super::literal::{Scale, is_whole, literal, point};
 use super::problem::Problems;
 use crate::workload::Random;
 
@@ -264,6 +264,18 @@ fn one_of(
 }
 
 impl Source {
+    /// Whether what it draws can be a number of rounds.
+    pub(super) fn can_count(&self) -> bool {
+        match self {
+            // NULL stands for a source with an error of its own.
+            Self::Rows | Self::Sequence { .. } | Self::Constant(Value::Null) => true,
+            Self::Constant(value) => is_whole(value),
+            Self::Range(range) => range.scale == Scale::Integer,
+            Self::Text { .. } => false,
+            Self::OneOf(values) => values.iter().all(|(value, _)| is_whole(value)),
+        }
+    }
+
     /// Which it is for connection `number` of `connections`.
     pub(super) fn of_connection(&self, number: u32, connections: u32) -> Self {
         match self {

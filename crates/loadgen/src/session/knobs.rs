@@ -154,8 +154,9 @@ impl Knobs {
         };
         let is_text = protocol == Protocol::Text;
         let size = match self.fetch_size {
-            // MySQL has none for text, and no application of its can have asked for one.
-            _ if is_text && (family == Family::Mysql || statement.of_session) => 0,
+            // MySQL has none for text, and no application of its can have asked for one. PostgreSQL fetches from a portal, which
+            // holds one statement.
+            _ if is_text && (family == Family::Mysql || !statement.is_preparable()) => 0,
             Some(size) => size,
             None if is_text => 0,
             None => recorded.map_or(0, |way| way.fetch_size),
@@ -239,6 +240,8 @@ mod tests {
             sent(&prepared, &spec(Some(several)), mysql),
             (Protocol::Text, 0)
         );
+        let several = sent(&fetched, &spec(Some(several)), Family::Postgres);
+        assert_eq!(several, (Protocol::Text, 0), "one portal has one statement");
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct Session {
     begun: bool,
     /// The transaction began with [`Self::begin`]; otherwise each of its statements commits by itself where autocommit is on.
     bounded: bool,
+    /// A statement of the transaction has committed by itself.
+    permanent: bool,
     /// When the last request was answered.
     answered_ns: u64,
     /// Where requests are noted, if they are.
@@ -73,6 +75,7 @@ impl Session {
             recorder,
             begun: false,
             bounded: false,
+            permanent: false,
             answered_ns: 0,
             tape: None,
         };
@@ -120,7 +123,7 @@ impl Session {
             tape.statement(id, parameters);
         }
         let done = self.send(id, parameters, sink);
-        self.note(&done);
+        self.note(id, &done);
         done
     }
 
@@ -184,7 +187,7 @@ impl Session {
             tape.batch(id, rows, way);
         }
         let done = self.send_batch(id, rows, way);
-        self.note(&done);
+        self.note(id, &done);
         done
     }
 
@@ -233,8 +236,11 @@ impl Session {
     }
 
     /// What the answer to a statement or batch was.
-    fn note(&mut self, done: &Result<Done, Error>) {
+    fn note(&mut self, id: StatementId, done: &Result<Done, Error>) {
         self.begun |= done.is_ok();
+        // What is about the session changes no row, and may be sent again.
+        let changes = done.is_ok() && !self.shared.statements[usize::from(id.0)].of_session;
+        self.permanent |= changes && self.shared.knobs.autocommit.unwrap_or(!self.bounded);
         if let Some(tape) = &mut self.tape {
             tape.answered(
                 done.as_ref()
@@ -266,12 +272,13 @@ impl Session {
     pub fn start(&mut self) {
         self.begun = false;
         self.bounded = false;
+        self.permanent = false;
     }
 
     /// Whether a part of the transaction at hand is permanent already, so that it must not be run again.
     #[must_use]
     pub fn is_partly_committed(&self) -> bool {
-        self.begun && self.shared.knobs.autocommit.unwrap_or(!self.bounded)
+        self.permanent
     }
 
     /// Commit what a transaction without boundaries, of a single statement, has left open because autocommit is off.

@@ -1,5 +1,6 @@
 //! Statements as text: their digest, what they do, and how they look without their literals.
 
+mod bare;
 mod bind;
 mod bytes;
 mod database;
@@ -11,6 +12,7 @@ mod statements;
 mod token;
 mod verb;
 
+pub use bare::bare;
 pub use bind::{bind_literals, positional};
 pub use database::used_database;
 pub use digest::digest_text;

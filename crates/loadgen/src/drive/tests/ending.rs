@@ -41,6 +41,39 @@ fn answers_that_are_on_their_way_at_the_end_are_waited_for() {
     assert_eq!(ended(late, Duration::ZERO, 2, 1, 1).stuck_connections, 0);
 }
 
+/// A load of so many seconds whose server goes after half a second and takes no connection again.
+fn gone(seconds: u64, interrupted: Option<u64>) -> Finished {
+    let faults = Faults {
+        lost_every: 500,
+        full: u64::MAX,
+        interrupted,
+        ..Faults::default()
+    };
+    drive(Arrivals::Closed, seconds, faults)
+}
+
+#[test]
+fn a_load_that_ends_without_its_server_has_failed() {
+    let finished = gone(3, None);
+    let failure = finished.failure.expect("the server is gone");
+    assert!(
+        failure.contains("could not be made again") && failure.contains("1040"),
+        "{failure}"
+    );
+    assert!(finished.is_gone);
+    assert!((2.9..3.1).contains(&finished.duration_s), "all of its time");
+    // Half a second is no outage yet.
+    let finished = gone(1, None);
+    assert_eq!((finished.failure, finished.is_gone), (None, false));
+}
+
+#[test]
+fn a_load_that_is_interrupted_while_its_server_is_gone_is_interrupted() {
+    // On its clock the outage has lasted for hours when Ctrl-C is seen.
+    let finished = gone(100_000_000, Some(500));
+    assert_eq!((finished.interrupted, finished.failure), (true, None));
+}
+
 #[test]
 fn connections_that_cannot_run_end_the_load_with_the_reason() {
     let plan = plan(2, Arrivals::Closed, Duration::from_secs(60));

@@ -9,9 +9,9 @@ use wire::{BatchWay, Value};
 
 use crate::drive::fakes::{Asked, FakeClock, Faults, against, plan};
 use crate::drive::{Arrivals, Finished};
-use crate::replay::tests::{Scratch, meta};
+use crate::replay::tests::{Scratch, meta, tape};
 use crate::replay::writer::Ended;
-use crate::replay::{Choices, Counts, Order, Pace, Replay, Tape, Trace, TraceWriter};
+use crate::replay::{Choices, Counts, Event, Order, Pace, Replay, Tape, Trace, TraceWriter};
 use crate::session::{Knobs, StatementId};
 use crate::workload::TransactionKind;
 
@@ -166,4 +166,83 @@ fn a_refused_request_that_is_left_out_ends_nothing_otherwise() {
         run(&replay, Faults::default(), Knobs::default());
         assert_eq!(replay.ended_otherwise().count, otherwise, "{chatter}");
     }
+}
+
+/// A transaction that was refused in the recording, replayed.
+struct Refused {
+    ended_otherwise: u64,
+    retries: u64,
+    texts: Vec<String>,
+}
+
+/// Its last request is the one that was refused.
+fn refused(name: &str, requests: &[Event], faults: Faults) -> Refused {
+    let file = Scratch::new(&format!("refused-{name}"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = TraceWriter::create(&file.0, &meta(), stop).expect("creates");
+    writer.add(0, TransactionKind(0), 0, 0, Ended::Refused, &tape(requests));
+    writer.finish().expect("writes");
+    let replay = replay(&file.0, CHOICES);
+    let (finished, asked) = run(&replay, faults, Knobs::default());
+    let mut texts = asked.texts.lock().expect("whole");
+    Refused {
+        ended_otherwise: replay.ended_otherwise().count,
+        retries: finished.totals.transactions[0].retries,
+        texts: std::mem::take(&mut *texts),
+    }
+}
+
+fn statement(id: u16) -> Event {
+    Event::Statement {
+        id: StatementId(id),
+        parameters: Vec::new(),
+        counts: Counts::default(),
+    }
+}
+
+fn deadlocks(deadlock_every: u64) -> Faults {
+    Faults {
+        deadlock_every,
+        ..Faults::default()
+    }
+}
+
+#[test]
+fn a_commit_that_was_refused_is_not_sent() {
+    let requests = [Event::Begin, statement(0), Event::Commit];
+    let done = refused("commit", &requests, Faults::default());
+    assert_eq!(done.texts, ["BEGIN", "execute", "ROLLBACK"]);
+    assert_eq!(done.ended_otherwise, 0);
+    // What fails before it was not refused there.
+    let failed = refused("before-commit", &requests, deadlocks(2));
+    assert_eq!(failed.ended_otherwise, 1);
+}
+
+#[test]
+fn a_refused_transaction_ends_as_recorded_where_its_last_request_is_refused() {
+    let requests = [Event::Begin, statement(0), statement(0)];
+    let lost = Faults {
+        lost_every: 3,
+        ..Faults::default()
+    };
+    for (name, faults, otherwise) in [
+        ("last", deadlocks(3), 0),
+        ("first", deadlocks(1), 1),
+        ("lost", lost, 1),
+        ("taken", Faults::default(), 1),
+    ] {
+        let done = refused(name, &requests, faults);
+        assert_eq!(done.ended_otherwise, otherwise, "{name}");
+    }
+}
+
+#[test]
+fn what_a_refused_transaction_has_made_permanent_is_not_sent_again() {
+    let both = [statement(0), statement(0)];
+    let done = refused("permanent", &both, deadlocks(3));
+    assert_eq!(done.texts, ["execute", "BEGIN", "execute", "ROLLBACK"]);
+    assert_eq!(done.retries, 0);
+    // The first is about the session.
+    let done = refused("session", &[statement(1), statement(0)], deadlocks(3));
+    assert_eq!(done.retries, 100);
 }

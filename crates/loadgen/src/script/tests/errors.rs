@@ -1,10 +1,12 @@
 //! What is wrong with files: each with its place and a hint.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use wire::Family;
+use wire::{Family, Statement};
 
 use crate::script::file::read;
+use crate::script::{Script, may_return};
 
 /// The errors and notes of a file, as a user sees them.
 fn said(text: &str, notes: bool) -> Vec<String> {
@@ -177,6 +179,30 @@ fn each_error_has_its_place_and_a_hint() {
             "2:37",
             "no variable n",
             "there is none",
+        ),
+        (
+            "[variables]\na = { uniform = [1.0, 3.0] }\n[transactions.t]\nstatements = [{ sql = 'x', repeat = 'a' }]\n",
+            "4:37",
+            "a is no number of rounds",
+            "whole numbers",
+        ),
+        (
+            "[variables]\na = { text = 3 }\n[transactions.t]\nstatements = [{ sql = 'x', repeat = 'a' }]\n",
+            "4:37",
+            "a is no number of rounds",
+            "whole numbers",
+        ),
+        (
+            "[variables]\na = 2.5\n[transactions.t]\nstatements = [{ sql = 'x', repeat = 'a' }]\n",
+            "4:37",
+            "a is no number of rounds",
+            "whole numbers",
+        ),
+        (
+            "[variables]\na = { one_of = [1, 'two'] }\n[transactions.t]\nstatements = [{ sql = 'x', repeat = 'a' }]\n",
+            "4:37",
+            "a is no number of rounds",
+            "whole numbers",
         ),
         (
             "[transactions.t]\nstatements = [{ sql = 'x', rows = 'one' }]\n",
@@ -354,4 +380,53 @@ fn a_variable_that_nothing_uses_is_a_note() {
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(notes[0].starts_with("f.toml:2:1: no statement uses the variable a"));
     assert!(notes[1].contains("variable c"), "{notes:?}");
+}
+
+#[test]
+fn a_number_of_rounds_may_come_from_a_row() {
+    for text in [
+        "[variables]\na = 'none'\n[transactions.t]\n\
+         statements = [{ sql = 'x', into = ['a'] }, { sql = 'y', repeat = 'a' }]\n",
+        "[variables]\na = { text = 3, draw = 'connection' }\n[transactions.t]\n\
+         statements = [{ sql = 'y', repeat = 'a' }, { sql = 'x', into = ['a'] }]\n",
+        "[variables]\na = 2.0\nb = '3'\nc = { one_of = [0, 1] }\n[transactions.t]\nstatements = [\
+         { sql = 'x', repeat = 'a' }, { sql = 'x', repeat = 'b' }, { sql = 'x', repeat = 'c' }]\n",
+    ] {
+        let said = said(text, false);
+        assert!(said.is_empty(), "{said:?}");
+    }
+}
+
+/// Whether a statement that gives a variable is refused where its preparation tells of no columns.
+fn is_refused(family: Family, sql: &str) -> bool {
+    let text = format!("[transactions.t]\nstatements = [{{ sql = '{sql}', into = ['a'] }}]\n");
+    let (file, _) = read(&text, family.into());
+    let script = Script {
+        name: String::new(),
+        path: Path::new("f.toml").to_owned(),
+        text,
+        file: Arc::new(file),
+        kinds: Vec::new(),
+        notes: Vec::new(),
+    };
+    let statements = &script.file.statements;
+    let prepared = Statement {
+        id: 1,
+        parameters: 0,
+        columns: 0,
+    };
+    let may_return = may_return(family, &statements.specs[0].sql);
+    let refusal = script.refusal(&statements.places[0], Ok(prepared), may_return);
+    refusal.expect("a connection").is_some()
+}
+
+#[test]
+fn mysql_tells_no_columns_of_what_is_no_query() {
+    for sql in ["CALL p()", "explain SELECT 1", "SHOW PROCESSLIST", "ANALYZE TABLE t"] {
+        assert!(!is_refused(Family::Mysql, sql), "{sql}");
+        assert!(is_refused(Family::Postgres, sql), "{sql}");
+    }
+    for sql in ["UPDATE t SET a = 1", "SELECT 1 INTO @a", "SET @a = 1"] {
+        assert!(is_refused(Family::Mysql, sql), "{sql}");
+    }
 }

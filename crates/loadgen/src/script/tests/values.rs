@@ -215,6 +215,23 @@ fn a_row_gives_values_of_its_columns_types() {
 }
 
 #[test]
+fn a_row_repeats_a_step_by_the_whole_part_of_its_number() {
+    let text = "[transactions.t]\nstatements = [{ sql = 'SELECT', into = ['n', 's', 'd'] }, { sql = 'r', repeat = 'd' }]\n";
+    let file = file(text);
+    let mut values = Values::new(&file, 0, 1);
+    // As AVG and SUM return them.
+    for (number, rounds) in [("3.0000", 3), ("2.9", 2), ("-1.5", 0)] {
+        let mut to = Sent::new(&file);
+        to.row = Some(vec![b"1", b"", number.as_bytes()]);
+        values.begin();
+        values.attempt(1);
+        let flow = values.run(&file.transactions[0].steps, &mut to);
+        assert_eq!(flow.expect("nothing fails"), Flow::On);
+        assert_eq!(to.said.len(), 1 + rounds);
+    }
+}
+
+#[test]
 fn a_transaction_may_end_where_there_is_no_row() {
     let text = "[transactions.t]\nstatements = [{ repeat = 3, statements = [{ sql = 'SELECT', into = ['n'], no_row = 'end' }] }, ':n']\n";
     let file = file(text);
