@@ -52,11 +52,7 @@ fn replayed(server: &Server, trace: &str, before: &str, code: i32) -> (Value, us
 }
 
 /// What an application sends, on a server with this table, as a trace.
-fn captured(
-    server: &Server,
-    table: &str,
-    application: impl FnOnce(&mut dyn Connection),
-) -> String {
+fn captured(server: &Server, table: &str, application: impl FnOnce(&mut dyn Connection)) -> String {
     drop(server.create("t"));
     let own = &mut *server.connect("t").expect("a login");
     run(own, table);

@@ -271,3 +271,65 @@ fn a_row_of_a_call_is_taken() {
         assert_eq!(one(&mut *connection, whole), "6");
     }
 }
+
+/// Statements whose text a server keeps in another form.
+const ODD: &str = r##"
+[variables]
+n = { uniform = [-5, 5] }
+
+[transactions.t]
+statements = [
+  "SELECT a -- it's\nFROM t WHERE a = 1 AND b = 'it''s'",
+  "SELECT a FROM t WHERE a IN (:n) AND a > -1",
+  "SELECT a FROM t WHERE a IN (:n, 2) OR a = -1.5 ORDER BY a LIMIT 3",
+  "INSERT INTO t VALUES (:n, 'x'), (2, 'it''s')",
+  "INSERT INTO one VALUES (:n), (2), (3)",
+  "SELECT MOD(:n + 7, 3), COALESCE(b, 'x', 'y'), 'x' FROM t WHERE a = :n",
+]
+"##;
+
+/// What MySQL and MariaDB alone read so.
+const MYSQL_ODD: &str = r##"
+[transactions.m]
+statements = [
+  "SELECT a FROM t WHERE b = \"it's\" AND a < 0xAF # end",
+  "SELECT a FROM t ORDER BY a LIMIT :n, 2",
+]
+"##;
+
+#[test]
+#[ignore = "needs servers: run by ./upshift test"]
+fn the_servers_account_has_each_statement() {
+    let mysql = Server::mysql(&[]);
+    let mariadb = Server::mariadb(&["--performance-schema=ON"]);
+    for server in [mysql, Some(mariadb), Some(Server::postgres(&[]))]
+        .into_iter()
+        .flatten()
+    {
+        let url = server.create("t");
+        let mut connection = server.connect("t").expect("a login");
+        run(&mut *connection, "CREATE TABLE t (a INTEGER, b VARCHAR(9))");
+        run(&mut *connection, "CREATE TABLE one (a INTEGER)");
+        let mut text = ODD.to_owned();
+        if server.kind() == Kind::Postgres {
+            run(&mut *connection, "CREATE EXTENSION pg_stat_statements");
+        } else {
+            text = text.replace("[-5, 5]", "[1, 5]") + MYSQL_ODD;
+        }
+        let file = write(&server, "odd.toml", &text);
+        for way in ["prepared", "text"] {
+            if server.kind() == Kind::MariaDb && way == "prepared" {
+                continue;
+            }
+            let line = format!("run --max-transactions 20 --seconds 60 --protocol {way} --json");
+            let result = script(&file, &line, &url).json(0);
+            let accounts = &result["server_time"]["statements"];
+            for (name, statement) in result["statements"].as_object().expect("statements") {
+                if name != "connect" && name != "prepare" {
+                    let (ours, theirs) = (&statement["count"], &accounts[name]["count"]);
+                    assert_eq!(theirs, ours, "{name} {way} {:?}", server.kind());
+                }
+            }
+        }
+    }
+}

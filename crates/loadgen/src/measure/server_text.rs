@@ -17,7 +17,9 @@ pub(super) fn normalized(family: Family, sql: &str) -> String {
     for sign in BEFORE_VALUES {
         text = text.replace(&format!("{sign}-?"), &format!("{sign}?"));
     }
-    repeated(&mut text, "(?),(?)", "(?)");
+    // A negative value in a text has brackets.
+    repeated(&mut text, "((?))", "(?)");
+    repeated(&mut text, "values(?),(?)", "values(?)");
     let text = text.replace("in(?)", "in(...)").replace("(?)", "?");
     without_lists(text.trim_end_matches(';'))
 }
@@ -131,6 +133,16 @@ mod tests {
                 Family::Mysql,
                 "INSERT INTO t VALUES (?), (?), (?)",
                 "INSERT INTO `t` VALUES (?) /* , ... */ ",
+            ),
+            (
+                Family::Postgres,
+                "INSERT INTO t VALUES (?, ?), (?, ?)",
+                "INSERT INTO t VALUES (($1), ($2)), ($3, ($4))",
+            ),
+            (
+                Family::Postgres,
+                "INSERT INTO t SELECT ? WHERE ? IN (?) OR ? IN (?, ?)",
+                "INSERT INTO t SELECT ($1) WHERE ($2) IN (($3)) OR $4 IN (($5), $6)",
             ),
             (
                 Family::Mysql,

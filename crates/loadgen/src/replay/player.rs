@@ -347,9 +347,7 @@ impl Client for Player {
         let left_out = last.is_some_and(|step| self.leaves_out(&step.event, job.refused));
         let as_recorded = match outcome {
             Ok(_) => !job.refused || left_out,
-            Err(error) => {
-                job.refused && self.failed == Some(job.last()) && !error.is_disconnect()
-            }
+            Err(error) => job.refused && self.failed == Some(job.last()) && !error.is_disconnect(),
         };
         if !as_recorded {
             self.shared.ended_otherwise.add(job.overlapped, 1);

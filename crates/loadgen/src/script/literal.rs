@@ -117,7 +117,9 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
         Value::Text(text) => {
             let text = text.trim();
             let number = || text.parse().ok().filter(|number: &f64| number.is_finite());
-            text.parse().ok().or_else(|| number().map(|number| number as u64))
+            text.parse()
+                .ok()
+                .or_else(|| number().map(|number| number as u64))
         }
         Value::Null | Value::Double(_) | Value::Bytes(_) | Value::Timestamp(_) => None,
     }

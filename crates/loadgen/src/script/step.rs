@@ -390,7 +390,8 @@ impl Reader<'_> {
         let is_given = list.given.contains(&place) || *drawn == Drawn::Connection;
         if !is_given && !source.can_count() {
             let message = format!("{name} is no number of rounds for repeat");
-            let hint = "draw it from whole numbers, such as { uniform = [1, 3] } or { one_of = [1, 2] }";
+            let hint =
+                "draw it from whole numbers, such as { uniform = [1, 3] } or { one_of = [1, 2] }";
             self.problems.error(at, message, hint);
         }
     }

@@ -60,7 +60,9 @@ mod tests {
 
     #[test]
     fn no_text_is_too_odd() {
-        for odd in ["", "'", "/*", "$", "1.", "é`ö", "''''", "\"a", "`", "\"", "'\\é"] {
+        for odd in [
+            "", "'", "/*", "$", "1.", "é`ö", "''''", "\"a", "`", "\"", "'\\é",
+        ] {
             for family in [Family::Mysql, Family::Postgres] {
                 let _ = bare(family, odd);
             }

@@ -422,7 +422,12 @@ fn is_refused(family: Family, sql: &str) -> bool {
 
 #[test]
 fn mysql_tells_no_columns_of_what_is_no_query() {
-    for sql in ["CALL p()", "explain SELECT 1", "SHOW PROCESSLIST", "ANALYZE TABLE t"] {
+    for sql in [
+        "CALL p()",
+        "explain SELECT 1",
+        "SHOW PROCESSLIST",
+        "ANALYZE TABLE t",
+    ] {
         assert!(!is_refused(Family::Mysql, sql), "{sql}");
         assert!(is_refused(Family::Postgres, sql), "{sql}");
     }
