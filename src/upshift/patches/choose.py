@@ -8,7 +8,7 @@ from pathlib import Path
 from upshift.build.recipe import Recipe
 from upshift.errors import UsageError
 from upshift.patches.model import Patch, Series, read_series
-from upshift.server.contents import holds
+from upshift.server.contents import names
 from upshift.server.kind import ServerKind
 
 
@@ -35,8 +35,7 @@ def refuse_switches(kind: ServerKind, name: str, settings: Iterable[str], server
         patch = switches.get(setting)
         if patch is None:
             continue
-        # With the end of the text: each server has buffer_pool_reads, and pool_read is a switch.
-        has = holds(server, setting.encode() + b"\0") if isinstance(server, Path) else patch.name in server
+        has = names(server, setting) if isinstance(server, Path) else patch.name in server
         if not has:
             raise UsageError(
                 f"{name}: {setting} is the switch of patch {patch.name}, which this server does not have",

@@ -147,8 +147,8 @@ def test_a_recipe_without_patches_has_the_hash_that_it_had_before_there_were_any
 def test_a_switch_needs_a_server_that_has_it(folder: Path, tmp_path: Path) -> None:
     kind = FakeKind(series=folder)
     without, having, script = (tmp_path / name for name in ("without", "having", "script"))
-    without.write_bytes(b"\x7fELF with first_switches\0")
-    having.write_bytes(b"\x7fELF with first_switch\0")
+    without.write_bytes(b"\x7fELF with first_switches and first_switch_used")
+    having.write_bytes(b"\x7fELF with _ZN6server12first_switchE")
     script.write_text("#!/bin/sh\n")
     for server in (having, script, ("base", "first")):
         refuse_switches(kind, "arm", {"first_switch": "OFF"}, server)
