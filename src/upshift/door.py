@@ -58,15 +58,18 @@ def _refuse_other(name: str, server: Path, version: str) -> None:
     """Raises UsageError for another program, and for a MySQL that does not start with what Upshift sets."""
     if "MariaDB" in version:
         raise UsageError(f"{name}: {server} is a MariaDB", "name a MySQL: Upshift starts no MariaDB")
-    number = _MYSQL.search(version)
+    number = mysql_number(version)
     if number is None or not holds(server, _OF_MYSQLD):
         raise UsageError(f"{name}: {server} is no MySQL server", "name the server's binary, mysqld")
-    if tuple(map(int, number.groups())) < _OLDEST_MYSQL:
-        oldest = ".".join(map(str, _OLDEST_MYSQL))
-        raise UsageError(
-            f"{name}: {server} is a MySQL {'.'.join(number.groups())}",
-            f"name a newer one: Upshift measures MySQL from {oldest} on",
-        )
+    if number < _OLDEST_MYSQL:
+        own, oldest = (".".join(map(str, each)) for each in (number, _OLDEST_MYSQL))
+        raise UsageError(f"{name}: {server} is a MySQL {own}", f"name a newer one: Upshift measures MySQL from {oldest} on")
+
+
+def mysql_number(version: str) -> tuple[int, int, int] | None:
+    """The three parts of the number in what a MySQL program says of its version; None for another program's words."""
+    found = _MYSQL.search(version)
+    return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def number_of(version: str) -> str:

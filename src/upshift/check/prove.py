@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.check.model import Facts, Finding, NotJudged, Report
-from upshift.door import version_of
+from upshift.door import mysql_number, version_of
 from upshift.errors import CommandFailed, UsageError
 from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
@@ -75,11 +74,9 @@ def _of_its_version(program: Path, facts: Facts) -> Path:
 
 def _version(program: Path) -> tuple[int, int, int] | None:
     try:
-        said = version_of(SystemShell(), default_kind(), program)
+        return mysql_number(version_of(SystemShell(), default_kind(), program))
     except CommandFailed:
         return None
-    found = re.search(r"\bVer (\d+)\.(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
 def variants_of(finding: Finding, facts: Facts, binary: Path) -> tuple[Variant, Variant]:

@@ -88,7 +88,7 @@ def prove(
     from upshift.values import checked
 
     settings = _settings(setting or ())
-    _refuse_idle(mtr, mtr_statements, mtr_mode, mtr_source)
+    _refuse_options_without_tests(mtr, mtr_statements, mtr_mode, mtr_source)
     with paths_of("the command line"):
         given: dict[str, object] = {
             "stock": stock.resolve(),
@@ -133,7 +133,7 @@ def prove(
         raise typer.Exit(1)
 
 
-def _refuse_idle(
+def _refuse_options_without_tests(
     mtr: Sequence[str] | None, mtr_statements: Sequence[str] | None, mode: Sequence[str] | None, source: Path | None
 ) -> None:
     """Raises UsageError for options about tests where none run: they would seem to have passed."""
