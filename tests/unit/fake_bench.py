@@ -154,6 +154,8 @@ class World:
     speed: Callable[[float, Variant], float] = lambda _time_s, _arm: 1.0
     """What the machine does to a server's throughput at a time, on the CPUs that it has then."""
     on_begin: Callable[[World], None] = lambda _world: None
+    on_check: Callable[[World, str], None] = lambda _world, _arm: None
+    """What happens where an arm is looked at after a load."""
     time_s: float = 100.0
     client_s: float = 0.0
     loaded: list[FakeLoad] = field(default_factory=list)
@@ -197,6 +199,10 @@ class World:
             yield server
         finally:
             del self.alive[server.pid]
+
+    def check(self, running: RunningArm) -> None:
+        assert not self.alive[running.pid].paused, "what is stopped answers nothing"
+        self.on_check(self, self.alive[running.pid].name)
 
     def place(self, running: RunningArm, load: LoadHandle | None, arm: Variant) -> None:
         server = self.alive[running.pid]

@@ -78,6 +78,10 @@ class Bench(Protocol):
         """
         ...
 
+    def check(self, running: RunningArm) -> None:
+        """Raises ServerFailed where a running arm is no longer what its variant asks for."""
+        ...
+
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> LoadHandle:
         """Start ``load`` on a running arm, for at least ``seconds``, on the CPUs of the arm's client."""
         ...

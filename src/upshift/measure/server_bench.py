@@ -73,14 +73,21 @@ class ServerBench:
                         f"{self._log} says why",
                     )
                 self._refuse_other_cpus(server, arm)
-                if arm.tier:
-                    refuse_without_tier(self._shell, server)
                 self._variants[server.pid] = arm
+                self.check(server)
                 yield server
-                if arm.tier:
-                    refuse_without_tier(self._shell, server)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def variant_of(self, running: RunningArm) -> Variant:
+        """What runs in this process now."""
+        return self._variants[running.pid]
+
+    def check(self, running: RunningArm) -> None:
+        assert isinstance(running, RunningServer)
+        running.check()
+        if self.variant_of(running).tier:
+            refuse_without_tier(self._shell, running)
 
     def place(self, running: RunningArm, load: LoadHandle | None, arm: Variant) -> None:
         assert isinstance(running, RunningServer) and isinstance(load, RunningLoad | None)

@@ -104,6 +104,13 @@ class WatchedBench(ServerBench):
                 self._fallen.add(arm.name)
             raise
 
+    def check(self, running: RunningArm) -> None:
+        try:
+            super().check(running)
+        except ServerFailed:
+            self._fallen.add(self.variant_of(running).name)
+            raise
+
     def begin(self, running: RunningArm, load: Load, seconds: float, seed: int) -> RunningLoad:
         begun = super().begin(running, load, seconds, seed)
         self._loads[running.pid] = begun

@@ -87,6 +87,9 @@ class Bench:
     def place(self, running: Any, load: Any, arm: Any) -> None:
         raise AssertionError("whoever is sampled is not moved")
 
+    def check(self, running: Any) -> None:
+        """It is what it was."""
+
     def begin(self, running: Any, load: Load, seconds: float, seed: int) -> Any:
         self.warmed.append(running.name)
         return self

@@ -102,8 +102,10 @@ def test_a_tier_that_turned_itself_off_under_the_load_ends_the_trial(tmp_path: P
     bench = bench_with(shell, tmp_path)
     with bench.arm(TIERED, trial=0):
         pass
-    with pytest.raises(ServerFailed, match="16 failures"), bench.arm(TIERED, trial=1):
+    with pytest.raises(ServerFailed, match="16 failures"), bench.arm(TIERED, trial=1) as server:
+        bench.check(server)
         shell.outputs[ASKED] = said(off="16 failures of medium")
+        bench.check(server)
 
 
 def test_a_server_without_a_tier_is_not_asked(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from fakes import FakeKind, FakeProcess, FakeProgress, FakeShell
 
 from upshift.errors import LoadFailed, ServerFailed
 from upshift.measure.server_bench import ServerBench
+from upshift.measure.tier import Tier
 from upshift.measure.variant import Variant
 from upshift.server.instance import RunningServer
 from upshift.server.kind import Program
@@ -201,6 +202,26 @@ def test_a_failure_is_that_of_the_server_that_died_hangs_or_whose_load_failed(
         servers.begin(server, nothing, 1, 1)
         raise LoadFailed("something failed")
     assert (fallen == {"b"}) is blamed
+
+
+def test_a_server_without_its_tier_after_a_load_is_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its slices are not kept: else the trial would count when the study goes on."""
+
+    def refuse(_shell: Any, _server: Any) -> None:
+        raise ServerFailed("the server runs without the tier that its variant asks for")
+
+    monkeypatch.setattr("upshift.measure.server_bench.refuse_without_tier", refuse)
+    fallen: set[str] = set()
+    servers = bench(monkeypatch, fallen, ended=None, load=0, socket="s")
+    for arm in (variants("t")[0].model_copy(update={"tier": Tier(size="1G")}), *variants("b")):
+        with servers.arm(arm, 0) as server:
+            monkeypatch.setattr(servers, "variant_of", lambda _running, arm=arm: arm)
+            if arm.tier:
+                with pytest.raises(ServerFailed):
+                    servers.check(server)
+            else:
+                servers.check(server)
+    assert fallen == {"t"}
 
 
 def test_a_server_that_does_not_start_is_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
