@@ -70,7 +70,9 @@ def one_slice(arm: str, load: Load, trial: int, number: int, cpu_us: float) -> S
     )
 
 
-def part(arms: Mapping[str, float], training: int = 0, trials: int = 6, noise: float = 0.002, seed: int = 1) -> Part:
+def part(
+    arms: Mapping[str, float], training: int = 0, trials: int = 6, noise: float = 0.002, seed: int = 1, rounds: int = 2
+) -> Part:
     """Each arm's CPU time a query in microseconds; a trial's mood is common to its arms."""
     chance = np.random.default_rng(seed)
     slices = []
@@ -78,7 +80,7 @@ def part(arms: Mapping[str, float], training: int = 0, trials: int = 6, noise: f
         mood = chance.normal(0, 0.1)
         for load in LOADS:
             for arm, cpu_us in arms.items():
-                for number in range(2):
+                for number in range(rounds):
                     luck = mood + chance.normal(0, noise)
                     slices.append(one_slice(arm, load, trial, number, cpu_us * math.exp(luck)))
     return Part(training=training, slices=tuple(slices))

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from upshift.report import words
 from upshift.study import wording
+from upshift.study.recommend import unconfirmed
 from upshift.study.result import Cell, Crossed, StudyResult
 
 Judged = TypeVar("Judged", Cell, Crossed)
@@ -24,17 +25,20 @@ class Loss(NamedTuple):
 
 
 def losses(result: StudyResult) -> list[Loss]:
-    """What training on another workload costs; then what the confirmed set makes worse or, unconfirmed, the worst rows."""
+    """What training on another workload costs; then what the recommended set makes worse in trials of its own or,
+    where these found no loss and no gain either, the worst rows."""
     found = [Loss(each.load.held_out, wording.crossed(result, each)) for each in worse(result.crossed)]
+    rows = [Loss(each.load.held_out, wording.cell(result, each)) for each in worse(result.cells)[:MOST]]
     if result.confirmed is None:
-        return found + [Loss(each.load.held_out, wording.cell(result, each)) for each in worse(result.cells)[:MOST]]
+        return found + rows
     slower = [each for each in result.confirmed.comparisons if each.verdict == "slower"]
     baseline = result.confirmed.baseline
     counted = result.confirmed.transactions
-    return found + [
+    found += [
         Loss(each.held_out, words.loss_sentence(each, baseline, name_arm=False, transactions=counted))
         for each in sorted(slower, key=lambda each: -abs(math.log(each.ratio)))
     ]
+    return found if slower or not unconfirmed(result.confirmed, result.metric) else found + rows
 
 
 def worse(found: Iterable[Judged]) -> list[Judged]:

@@ -66,6 +66,12 @@ def test_trainings_are_a_source_of_variance() -> None:
     assert [each.source for each in found.variance] == ["training", "start", "block"]
 
 
+def test_a_study_by_the_typical_time_has_its_variance_by_source_too() -> None:
+    """The median takes several turns, and a block is one."""
+    parts = part(ARMS, rounds=4), part(ARMS, training=1, seed=2, rounds=4)
+    assert analysed(*parts, metric="typical_cpu_us_per_query").variance == analysed(*parts).variance != ()
+
+
 LUCK = (-0.1, 0.0, 0.1)
 """Of three layouts of a server."""
 

@@ -145,6 +145,26 @@ def test_the_losses_of_a_confirmed_set_begin_with_the_greatest() -> None:
     assert [float(each) for each in said] == pytest.approx([1.50, 1.10, 0.98, 1.02], abs=0.005)
 
 
+def test_the_losses_of_rows_are_told_where_trials_of_its_own_did_not_confirm_a_set() -> None:
+    def told(confirmed: Experiment | None) -> list[str]:
+        found = result(two_factors(), (part(ADDS_UP),), recommended=("a",), confirmed=confirmed)
+        return [each.sentence for each in losses(found)]
+
+    rows = told(None)
+    assert rows and told(confirmed_as(judged="inconclusive", held_out="inconclusive")) == rows
+    assert told(confirmed_as(judged="faster", held_out="inconclusive")) == []
+
+
+def test_what_a_speed_probe_saw_is_said() -> None:
+    found = result(two_factors(), (part(ADDS_UP),))
+    said = "In 21% of the turns, they were slower by a sixth or more"
+    for text in (render(found), shown(found)):
+        assert said not in " ".join(text.split())
+    probed = found.model_copy(update={"slowed_share": 0.21})
+    for text in (render(probed), shown(probed)):
+        assert said in " ".join(text.split())
+
+
 def confirmed_as(**verdicts: Verdict) -> Experiment:
     """The set's own trials with these verdicts for total CPU time: under loads that are not held out, and under the other."""
     found = [
