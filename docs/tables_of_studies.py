@@ -217,6 +217,38 @@ def trial_spread(result: dict[str, Any]) -> Iterator[str]:
         yield table.row(one["name"], one["trials"], one["rounds"], *spreads)
 
 
+def probed(result: dict[str, Any]) -> Iterator[str]:
+    """A row a run of tests/benches/turn_spread.py with a speed probe: how far the ratio spreads over trials, as measured and
+    at the usual speed of the CPUs.
+    """
+    figures = ("qps", "total_cpu_us_per_query", "typical_cpu_us_per_query")
+    yield from table.on_machine(
+        result, "; the spread of the ratio from trial to trial, as measured and at the CPUs' usual speed"
+    )
+    yield from table.head(
+        "servers",
+        "trials",
+        "turns of each",
+        "on slow CPUs",
+        "correlation of the probe's and the server's time",
+        "the probe's time without bursts, second server to first",
+        *(f"{table.METRICS[name]}{how}" for name in figures for how in ("", ", usual speed")),
+    )
+    for one in result["rows"]:
+        spreads = (
+            f"{100 * of[name]:.1f} %" for name in figures for of in (one["trial_log_sd_as_measured"], one["trial_log_sd"])
+        )
+        yield table.row(
+            one["name"],
+            one["trials"],
+            one["rounds"],
+            f"{100 * one['slowed']:.0f} %",
+            f"{one['probe']:.2f}",
+            f"{one['probe_ratio']:.3f}",
+            *spreads,
+        )
+
+
 def copies(result: dict[str, Any]) -> Iterator[str]:
     """A row a figure of each run of tests/benches/copies.py: what each copy of an executable is beside their mean."""
     yield from table.on_machine(result)
@@ -341,6 +373,7 @@ KINDS = (
     turn_spread,
     start_spread,
     trial_spread,
+    probed,
     starts,
     met,
     proofs,

@@ -102,6 +102,8 @@ class Options(Value):
     budget_s: float | None = None
     warmup_s: FiniteFloat = 4.0
     """Of load after each start, on all servers at once, shared by the workloads."""
+    speed_probe: bool = False
+    """Figures are those at the usual speed of the servers' CPUs, by a probe that runs on them."""
     duet: bool = False
     """Two servers are loaded at the same time, and do not take turns."""
     train_s: FiniteFloat = 20.0

@@ -13,6 +13,7 @@ from upshift.measure.duet import assign_duet, refuse_odd_rounds
 from upshift.measure.model import Plan
 from upshift.measure.pilot import PILOT_TURNS
 from upshift.measure.placement import assign, read_topology
+from upshift.measure.probe import refuse_without_right
 from upshift.measure.schedule import loads_of
 from upshift.measure.until import refuse_short_first_stage
 from upshift.measure.variant import Surroundings
@@ -53,12 +54,15 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
     """How the servers are measured, ``arms`` in place of what the options' recipe makes; server and load get CPUs of their own,
     by the machine's topology. Those of a duet may be named by ``arms``.
 
-    Raises UsageError where the machine, the arms or the rounds make a duet impossible, and for a first stage of one trial.
+    Raises UsageError where the machine, the arms or the rounds make a duet impossible, for a first stage of one trial, and for
+    a speed probe without the right to real-time priority.
     """
     refuse_short_first_stage(options.until, options.trials)
     allowed, topology = os.sched_getaffinity(0), read_topology()
     if options.duet and options.rounds is not None:
         refuse_odd_rounds(options.rounds)
+    if options.speed_probe:
+        refuse_without_right()
     counted = options.until is not None or options.budget_s is not None
     placement = assign_duet(allowed, topology, arms) if options.duet else assign(allowed, topology)
     plan = Plan(
@@ -76,6 +80,7 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
         client_cpus=placement.client_cpus,
         quota_cpus=least_quota_cpus(),
         placement=placement.words,
+        speed_probe=options.speed_probe,
         duet=placement.duet,
     )
     if options.rounds is not None or not counted:

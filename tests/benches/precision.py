@@ -3,6 +3,7 @@
     PYTHONPATH=src .venv/bin/python tests/benches/precision.py same --server PATH/mysqld --runs 8 --json FILE
     PYTHONPATH=src .venv/bin/python tests/benches/precision.py planted --runs 10 --json FILE
     PYTHONPATH=src .venv/bin/python tests/benches/precision.py planted-mysql --runs 10 --json FILE
+    PYTHONPATH=src .venv/bin/python tests/benches/precision.py again RUN... --json FILE
 
 ``same`` measures a server against itself: five workloads a run, so that 8 runs are 40 comparisons of QPS, and says how many
 an interval of 99 % would call. ``planted`` measures the tests' small server against one that does a loop more for each
@@ -11,7 +12,8 @@ whether that is called. ``planted-mysql`` does so with MySQL and the patch of te
 loop is longer than the other. It says of each experiment whether the instructions a query call it, too; ``--rounds`` more take
 the place of ``--percent``. ``--polling`` keeps idle CPUs
 from halting at once (see ``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment;
-those that it holds already count as runs that were made.
+those that it holds already count as runs that were made. ``again`` compares the servers of finished runs, named by their
+folders, from the samples: what they say by the rules that hold now, or ``--as-measured``, as if no speed probe had run.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ from _halting import DEFAULT_NS, polling
 from scipy.special import stdtrit
 
 from upshift.machine import describe_machine
+from upshift.measure.samples import read_samples
+from upshift.measure.statistics import comparisons
+from upshift.report.store import load_result
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SMALL = CHECKOUT / "tests" / "small_server"
@@ -68,7 +73,7 @@ stage with these turns fits into ten minutes.
 """
 
 
-SHORT_STARTS = ("--rounds", "10", "--slice-seconds", "0.1", "--warmup-seconds", "1.5", "--lead-seconds", "0.1")
+SHORT_STARTS = ("--speed-probe", "--rounds", "10", "--slice-seconds", "0.1", "--warmup-seconds", "1.5", "--lead-seconds", "0.1")
 """For MySQL, whose starts spread: more of them fit into the time. Both arms are equally warm, and differ by that loop. On a
 quiet 2-CPU guest two starts differ by 2.5 % and a pair of turns by 5 % more; a start of both takes as long as many pairs.
 With about ten pairs, the interval is narrowest (Cochran, as in ``measure.allocation``).
@@ -209,6 +214,19 @@ def planted_mysql(kept: Kept, runs: int, percent: float, rounds: int | None, bud
         experiments(kept, runs, functools.partial(compared, rounds), rounds=rounds)
 
 
+def again(kept: Kept, runs: list[Path], *, as_measured: bool) -> None:
+    for number, run in enumerate(runs[kept.runs() :], kept.runs()):
+        found = load_result(run)
+        slices = read_samples(run / "samples.parquet")
+        if as_measured:
+            slices = tuple(each.model_copy(update={"probe_us": 0.0}) for each in slices)
+        compared = [each.model_dump() for each in comparisons(slices, found.experiment.baseline)]
+        compared += [counted(each.model_dump()) for each in (found.instructions.ratios if found.instructions else ())]
+        wall_s = next(each.wall_s for each in found.stages if each.name == "measure")
+        of = [each for each in compared if each["metric"] in (*TIMED, INSTRUCTIONS)]
+        kept.add([{"run": number, "wall_s": wall_s, **one, "called": one["verdict"] == "slower"} for one in of])
+
+
 def rounds_of(percent: float, compared: Callable[[int], Metrics]) -> int:
     """How many rounds cost ``percent`` of the CPU time a query, by what ``CALIBRATING_ROUNDS`` cost."""
     calibrated, _wall_s = compared(CALIBRATING_ROUNDS)
@@ -245,11 +263,18 @@ def main() -> int:
             one.add_argument("--percent", type=float, default=2.0)
         if name == "planted-mysql":
             one.add_argument("--rounds", type=int, help="of the loop, in place of --percent")
+    one = what.add_parser("again")
+    one.add_argument("runs", nargs="+", type=Path)
+    one.add_argument("--as-measured", action="store_true", help="as if no speed probe had run")
+    one.add_argument("--json", type=Path)
+    one.set_defaults(polling=False)
     given = parser.parse_args()
     kept = Kept(given.what, given.json)
     with polling(DEFAULT_NS) if given.polling else contextlib.nullcontext():
         if given.what == "same":
             same(kept, given.server, given.runs)
+        elif given.what == "again":
+            again(kept, given.runs, as_measured=given.as_measured)
         elif given.what == "planted":
             planted(kept, given.runs, given.percent, given.budget)
         else:

@@ -9,6 +9,10 @@ server; both of deviations from the server's mean in the trial. If slices averag
 with the root of their length.
 All runs must be of one machine. A NAME becomes the row's. ``trial_log_sd`` is the spread of the second server's ratio to the
 first from trial to trial, by figure: what intervals follow from.
+
+Of a run with a speed probe, these are at the usual speed of the CPUs, and ``trial_log_sd_as_measured`` is not. ``probe`` is the
+correlation of the logarithms of the probe's time and of the server's CPU time a query, over all slices, each less its server's
+mean.
 """
 
 from __future__ import annotations
@@ -24,13 +28,15 @@ import numpy as np
 
 from upshift.measure.model import Plan, Slice
 from upshift.measure.samples import read_samples
+from upshift.measure.speed import at_usual_speed, slowed_share
 from upshift.measure.statistics import pairs
 from upshift.measure.variance import spread
 from upshift.report.store import load_result
 
 
 def row(run: Path, plan: Plan) -> dict[str, Any]:
-    slices = [each for each in read_samples(run / "samples.parquet") if not each.rejected]
+    everything = [each for each in read_samples(run / "samples.parquet") if not each.rejected]
+    slices = at_usual_speed(everything)
     halves, nexts = map(np.array, (list(_halves(slices)), list(_nexts(slices))))
     return {
         "workload": slices[0].workload,
@@ -43,7 +49,33 @@ def row(run: Path, plan: Plan) -> dict[str, Any]:
         "trial_log_sd": _of_trials(slices),
         "halves": round(float(np.corrcoef(halves.T)[0, 1]), 3),
         "next": round(float(np.corrcoef(nexts.T)[0, 1]), 3),
+        **_probed(everything),
     }
+
+
+def _probed(slices: list[Slice]) -> dict[str, Any]:
+    """Nothing where no probe ran."""
+    slowed = slowed_share(slices)
+    if slowed is None:
+        return {}
+    beside = []
+    for arm in dict.fromkeys(each.arm for each in slices):
+        of = [each for each in slices if each.arm == arm]
+        logs = np.log([(each.probe_us, each.total_cpu_s / each.queries) for each in of])
+        beside.append(logs - logs.mean(axis=0))
+    return {
+        "slowed": round(slowed, 3),
+        "probe_ratio": round(_usual_us(slices, last=True) / _usual_us(slices, last=False), 4),
+        "trial_log_sd_as_measured": _of_trials([each.model_copy(update={"probe_us": 0.0}) for each in slices]),
+        "probe": round(float(np.corrcoef(np.concatenate(beside).T)[0, 1]), 3),
+    }
+
+
+def _usual_us(slices: list[Slice], *, last: bool) -> float:
+    """The probe's time beside the last server or the first one, where a tenth of its slices are below: without bursts."""
+    arms = sorted({each.arm for each in slices})
+    arm = arms[-1 if last else 0]
+    return float(np.quantile([each.probe_us for each in slices if each.arm == arm], 0.1))
 
 
 def _of_trials(slices: list[Slice]) -> dict[str, float]:

@@ -56,7 +56,21 @@ def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, toda
 
 
 def test_a_pilot_chooses_the_lead_in_before_the_trials(cli: Cli, plain: Path, today: Path) -> None:
-    narrow = ("--until", "50%", "--budget", "2m", "--trials", "2", "--connections", "2", "--card-seconds", "0", "--no-install")
+    narrow = (
+        "--until",
+        "50%",
+        "--budget",
+        "2m",
+        "--trials",
+        "2",
+        "--rounds",
+        "2",
+        "-c",
+        "2",
+        "--card-seconds",
+        "0",
+        "--no-install",
+    )
     done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *narrow, "--json")
     assert done.code == 0, done.stderr
     (chosen,) = done.result().experiment.lead_ins

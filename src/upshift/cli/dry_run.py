@@ -20,7 +20,7 @@ _ROW = "{:<28} {:>10} {:>9} {:>9}"
 def show(options: Options, stages: tuple[str, ...], *, as_json: bool, variants: tuple[Variant, ...] = ()) -> None:
     """The stages of a run that measures ``variants`` or, without them, what the options' recipe makes."""
     names = {find_workload(each).name for each in (*options.workloads, *options.held_out)}
-    noise = last_noise(names, duet=options.duet) if Stage.MEASURE in stages else CALM
+    noise = last_noise(names, duet=options.duet, speed_probe=options.speed_probe) if Stage.MEASURE in stages else CALM
     estimates = estimate(options, stages, variants=variants, noise=noise)
     measured = expected(options, noise, variants) if Stage.MEASURE in stages else None
     show_estimates(estimates, as_json=as_json, measured=measured)

@@ -35,6 +35,7 @@ _FIELDS = {
     "warmup_seconds": "warmup_s",
     "until": "until",
     "budget": "budget_s",
+    "speed_probe": "speed_probe",
     "duet": "duet",
     "train_seconds": "train_s",
     "sample_seconds": "sample_s",

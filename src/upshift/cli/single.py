@@ -179,6 +179,13 @@ def measure(
         str | None,
         typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
     ] = None,
+    speed_probe: Annotated[
+        bool,
+        typer.Option(
+            "--speed-probe",
+            help="Measure the speed of the servers' CPUs, and take bursts of the machine out of the figures; as root.",
+        ),
+    ] = False,
     duet: Annotated[
         bool,
         typer.Option("--duet", help="Load two servers at the same time, on CPUs that they swap; takes four CPUs or more."),
@@ -221,6 +228,7 @@ def measure(
             "warmup_s": warmup_seconds,
             "until": parse_until(until),
             "budget_s": parse_budget(budget),
+            "speed_probe": speed_probe,
             "duet": duet,
             "card_s": card_seconds,
             "held_out": (),

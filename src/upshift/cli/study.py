@@ -102,7 +102,7 @@ def _planned(asked: Study) -> StudyPlan:
 
     workloads = tuple(find_workload(name) for name in (*asked.workloads, *asked.held_out))
     refuse_missing_latency(asked, workloads[: len(asked.workloads)])
-    noise = last_noise(asked.metric, {each.name for each in workloads}, duet=asked.duet)
+    noise = last_noise(asked.metric, {each.name for each in workloads}, duet=asked.duet, speed_probe=asked.speed_probe)
     return make_plan(asked, default_kind(), measuring_plan(asked.options()), settings_of(workloads), noise)
 
 

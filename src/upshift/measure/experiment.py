@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from upshift.errors import UsageError
-from upshift.measure import kernel
 from upshift.measure.bench import Bench, Clock
 from upshift.measure.duet import refuse_odd_rounds, refuse_other_numbers
 from upshift.measure.model import Experiment, Load, Metric, Plan, Slice
@@ -20,6 +18,7 @@ from upshift.measure.quality import STEAL, find_flags, steal_share
 from upshift.measure.samples import Samples, experiment_hash
 from upshift.measure.schedule import turns
 from upshift.measure.slice import measure_load
+from upshift.measure.speed import slowed_share
 from upshift.measure.statistics import LEVEL, UNBOUNDED_HIGH, comparisons, levels
 from upshift.measure.trial import settle, started
 from upshift.measure.turn import Asked, Sample
@@ -53,6 +52,7 @@ def run_experiment(
     bench: Bench,
     *,
     clock: Clock,
+    sample: Sample,
     samples: Path,
     on_progress: Callable[[Progress], None],
     on_note: Callable[[str], None] = lambda _note: None,
@@ -61,7 +61,6 @@ def run_experiment(
     driven: Any = None,
     without: Collection[str] = (),
     judged: Metric | None = None,
-    sample: Sample | None = None,
 ) -> Experiment:
     """Measure ``arms`` under ``loads`` and compare each with those named in ``baselines``, the first before all.
 
@@ -78,12 +77,11 @@ def run_experiment(
     ``driven`` says what the loads run and on which data: with another, samples of an earlier attempt are put aside.
     ``without`` names arms that died in an earlier attempt and are not started again: trials that were complete for the others
     count, and the result speaks of the others alone. ``judged`` is compared though others only describe by it.
-    ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads CPU time and
-    swap; None: the kernel's counts, on the plan's CPUs. Raises UsageError for an impossible plan, LoadFailed and ServerFailed
+    ``pool_bytes`` and ``data_bytes`` are for the flags, see ``find_flags``; ``sample`` reads the kernel's
+    counts, such as ``kernel.sampling`` makes. Raises UsageError for an impossible plan, LoadFailed and ServerFailed
     as the bench does.
     """
     _check(plan, arms, baselines, loads)
-    sample = sample or partial(kernel.usage, cpus=plan.cpus)
     store = Samples(samples, experiment_hash(plan, arms, loads, driven))
     arms = [arm for arm in arms if arm.name not in without]
     per_trial = plan.rounds * len(arms) * len(loads)
@@ -159,6 +157,7 @@ def run_experiment(
         steal_share=steal_share(slices, plan),
         reached=reached(compared, plan, baselines[0], trials, expected, product([arm.name for arm in arms], loads)),
         lead_ins=pilot.lead_ins,
+        slowed_share=slowed_share(slices),
         repeated=sum(each.attempt > 0 for each in slices) // (plan.rounds * len(arms)),
         flags=find_flags(slices, plan, arms, pool_bytes=pool_bytes, data_bytes=data_bytes),
     )
@@ -230,6 +229,9 @@ def _run_trial(
                     clock=clock,
                     sample=sample,
                 )
+                # Before they are kept: a trial whose slices are all there counts when the experiment is resumed.
+                for server in running.values():
+                    bench.check(server)
                 again = attempt < MOST_REPEATS and steal_share(slices, plan) > STEAL
                 for one in slices:
                     add(one.model_copy(update={"attempt": attempt, "rejected": again}))

@@ -11,13 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 from upshift.errors import ServerFailed
+from upshift.measure.model import Plan
+from upshift.measure.probe import Probe, Work, probing
+from upshift.measure.variant import Variant
 from upshift.process import cpu_s, descendants, of_threads
 
 _STAT = Path("/proc/stat")
@@ -43,18 +47,38 @@ class Usage:
     """On the plan's CPUs: time in which the hypervisor ran something else although a process here was ready to run."""
     swapped_bytes: int
     """In and out, of the whole machine."""
+    probe_units: int = 0
+    """Of work that the speed probe did; 0 without one."""
+    probe_cpu_s: float = 0.0
+    """CPU time that these took."""
 
     def __sub__(self, earlier: Usage) -> Usage:
         """What happened since ``earlier``."""
         return Usage(**{each.name: getattr(self, each.name) - getattr(earlier, each.name) for each in fields(self)})
 
 
-def usage(pid: int, cpus: Collection[int] = ()) -> Usage:
-    """Totals now, for the process ``pid`` with all that it started, and for ``cpus``; where none is named, for all CPUs.
-    Raises ServerFailed when there is no such process.
+@contextlib.contextmanager
+def sampling(plan: Plan, arms: Sequence[Variant]) -> Iterator[Callable[[int], Usage]]:
+    """Reads ``usage`` of a process; with ``plan.speed_probe``, beside a probe on the CPUs of the ``arms``' servers.
+
+    Raises UsageError where it cannot run.
+    """
+    if not plan.speed_probe:
+        yield partial(usage, cpus=plan.cpus)
+        return
+    seats = (*plan.duet, *map(plan.seat_of, arms))
+    servers = {cpu for seat in seats for cpu in seat.server_cpus}
+    with probing(sorted(servers)) as probe:
+        yield partial(usage, cpus=plan.cpus, probe=probe)
+
+
+def usage(pid: int, cpus: Collection[int] = (), probe: Probe | None = None) -> Usage:
+    """Totals now, for the process ``pid`` with all that it started, and for ``cpus``; where none is named, for all CPUs;
+    and of ``probe`` on the CPUs that the process may use. Raises ServerFailed when there is no such process.
     """
     try:
         total_s, user_s, system_s, run_delay_ns = _of_process(pid)
+        may_use = os.sched_getaffinity(pid) if probe else set()
     except (OSError, psutil.NoSuchProcess) as error:
         raise ServerFailed(f"the server (process {pid}) is gone", "its log says why") from error
     for child in descendants(pid):
@@ -64,6 +88,7 @@ def usage(pid: int, cpus: Collection[int] = ()) -> Usage:
             user_s, system_s = user_s + child_user_s, system_s + child_system_s
     machine = _of_cpus(cpus)
     swap = psutil.swap_memory()
+    work = probe(may_use) if probe else Work(0, 0.0)
     return Usage(
         total_cpu_s=total_s,
         user_cpu_s=user_s,
@@ -72,6 +97,8 @@ def usage(pid: int, cpus: Collection[int] = ()) -> Usage:
         machine_busy_cpu_s=sum(machine[name] for name in _BUSY),
         steal_s=machine["steal"],
         swapped_bytes=swap.sin + swap.sout,
+        probe_units=work.units,
+        probe_cpu_s=work.cpu_s,
     )
 
 

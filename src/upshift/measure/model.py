@@ -66,6 +66,8 @@ class Plan(Value):
     """The CPU time that a container may use, as a number of CPUs; None: all of its CPUs'."""
     placement: str
     """How the CPUs of a server and of its load lie to each other, in words."""
+    speed_probe: Annotated[bool, Field(exclude_if=is_empty)] = False
+    """Whether a probe says how fast the servers' CPUs are in each turn, so that figures are those at their usual speed."""
     duet: Annotated[tuple[Seat, ...], Field(exclude_if=is_empty)] = ()
     """The CPUs of two arms that are loaded at the same time, and swap them from turn to turn; empty: arms take turns."""
 
@@ -137,6 +139,8 @@ class Slice(Value):
     half_wall_s: float
     seat: int = 0
     """Which of ``Plan.duet``'s CPUs the arm had; 0 where arms take turns."""
+    probe_us: float = 0.0
+    """Mean CPU time of the speed probe's unit of work, on the servers' CPUs; 0 without a probe."""
     rejected: bool = False
     """The load was measured again, and no figure uses this."""
 
@@ -263,4 +267,6 @@ class Experiment(Value):
     """Workloads of which transactions are counted in place of queries: a query is a transaction in their figures."""
     repeated: int = 0
     """Loads that were measured again, as the hypervisor had taken too much of the CPUs' time."""
+    slowed_share: float | None = None
+    """Of all turns, those in which the speed probe found the servers' CPUs slowed down; None without a probe."""
     flags: tuple[Flag, ...]

@@ -96,4 +96,5 @@ def _slice(one: Kept, number: int, cpu_s: float, origin_s: float, where: Mapping
         attempt=0,
         half_queries=middle.queries - first.queries,
         half_wall_s=middle.at_s - first.at_s,
+        probe_us=used.probe_cpu_s * 1e6 / used.probe_units if used.probe_units else 0.0,
     )

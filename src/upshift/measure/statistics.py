@@ -47,6 +47,7 @@ from scipy.special import nctdtr, stdtr, stdtrit
 
 from upshift.limits import MOST_TRIALS
 from upshift.measure.model import Comparison, Level, Load, Metric, Slice, Verdict
+from upshift.measure.speed import at_usual_speed
 
 LEVEL = 0.05
 """The share of false calls among all that a report calls faster or slower, at most."""
@@ -119,13 +120,14 @@ def trial_values(slices: Iterable[Slice]) -> Values:
     and run-queue delay per query: the trial's time over its queries, as the kernel's ticks are too coarse for one slice. Where
     any arm's trial met no tick at all, see ``_around_the_sums``, for all arms; for the typical CPU time, see ``_typical``. A
     metric that a trial lacks (a driver without latencies, no queries at all) is left out for it, never guessed; so is a time
-    that is 0 in all trials: the kernel may not say it.
+    that is 0 in all trials: the kernel may not say it. Beside a speed probe, all of
+    this is at the usual speed of the servers' CPUs.
     """
     groups: dict[tuple[str, Load, int], list[Slice]] = {}
     few: set[tuple[Load, int]] = set()
     turns: Turns = {}
     spent: dict[tuple[Load, Metric], dict[str, dict[int, tuple[float, int]]]] = {}
-    for each in slices:
+    for each in at_usual_speed(slices):
         load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
         groups.setdefault((each.arm, load, each.trial), []).append(each)
         if not each.queries:

@@ -233,6 +233,7 @@ def remarks(experiment: Experiment) -> tuple[str, ...]:
     return (
         *((unit_sentence(experiment.transactions),) if experiment.transactions else ()),
         *((lead_in_sentence(experiment.lead_ins),) if experiment.lead_ins else ()),
+        *((slowed_sentence(experiment.slowed_share),) if experiment.slowed_share is not None else ()),
         *((reached_sentence(experiment.reached),) if experiment.reached else ()),
     )
 
@@ -286,6 +287,14 @@ def _lead(experiment: Experiment) -> str:
 def lead_in_sentence(chosen: Sequence[LeadIn]) -> str:
     """What the pilot chose and why, without a full stop."""
     return f"Before the first trial that counts, a pilot chose {'; '.join(map(in_words, chosen))}"
+
+
+def slowed_sentence(share: float) -> str:
+    """What a speed probe saw, without a full stop."""
+    return (
+        f"A speed probe ran on the servers' CPUs: throughput and CPU time are those at their usual speed. In {share:.0%} of "
+        f"the turns, they were slower by a sixth or more"
+    )
 
 
 def unit_sentence(transactions: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from upshift.door import data_format, lasting_settings, version_of
 from upshift.measure.bench import SystemClock
 from upshift.measure.experiment import Progress as Measured
 from upshift.measure.experiment import run_experiment
+from upshift.measure.kernel import sampling
 from upshift.measure.model import BASELINE, OPTIMISED, PATCHED, Experiment, Load, Metric
 from upshift.measure.schedule import loads_of
 from upshift.measure.server_bench import ServerBench
@@ -88,22 +89,24 @@ def measure(
         folders = {name: template.path for name, template in filled.items()}
         pool_bytes, data_bytes = _least_held(lab, measured, filled)
         servers = bench_of(bench.shell, lab.kind_of, measuring.plan, workloads, folders, bench.folder / "data", bench.log)
-        experiment = run_experiment(
-            measuring.plan,
-            measured,
-            (measured[0].name, *baselines),
-            loads,
-            servers,
-            clock=SystemClock(),
-            samples=lab.run.path / samples,
-            on_progress=on_progress,
-            on_note=bench.progress.note,
-            pool_bytes=pool_bytes,
-            data_bytes=data_bytes,
-            driven=driven,
-            without=without,
-            judged=judged,
-        )
+        with sampling(measuring.plan, measured) as sample:
+            experiment = run_experiment(
+                measuring.plan,
+                measured,
+                (measured[0].name, *baselines),
+                loads,
+                servers,
+                clock=SystemClock(),
+                sample=sample,
+                samples=lab.run.path / samples,
+                on_progress=on_progress,
+                on_note=bench.progress.note,
+                pool_bytes=pool_bytes,
+                data_bytes=data_bytes,
+                driven=driven,
+                without=without,
+                judged=judged,
+            )
         return experiment.model_copy(update={"transactions": in_transactions(measuring)})
 
     inputs = {

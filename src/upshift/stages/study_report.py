@@ -12,6 +12,7 @@ from upshift.instructions.model import Instructions
 from upshift.machine import describe_machine
 from upshift.measure.model import Experiment
 from upshift.measure.quality import of_parts
+from upshift.measure.speed import slowed_share
 from upshift.measure.variant import Variant
 from upshift.parquet import database, quoted, read_from, writing
 from upshift.run.directory import write_json
@@ -101,6 +102,7 @@ def report_study(
         recommended=_names(plan, best.row) if best.row else (),
         recommended_file=str(file) if file else "",
         confirmed=confirmed,
+        slowed_share=slowed_share(*(part.slices for part in measured.parts)),
         flags=of_parts((*(confirmed.flags if confirmed else ()), *measured.flags)),
         warnings=(
             *filter(None, (best.lacking, carded.lacking)),

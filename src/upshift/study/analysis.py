@@ -11,6 +11,7 @@ import numpy as np
 from upshift.errors import LoadFailed
 from upshift.instructions.model import Instructions
 from upshift.measure.model import Load, Metric, Slice
+from upshift.measure.speed import at_usual_speed
 from upshift.measure.statistics import HIGHER_IS_BETTER, LEAST_LOG_SD, trial_values
 from upshift.measure.variance import SOURCES, Component, components
 from upshift.study.attribution import Attribution, Step, attribute, attribute_each, steps
@@ -180,19 +181,21 @@ def _groups(parts: Sequence[Part]) -> dict[str, int]:
 def _variance(parts: Sequence[Part], base: str, names: Sequence[str], metric: Metric) -> tuple[Component, ...]:
     """Of each arm's ratio to the first, by training, layout, start and block; means over the arms ``names`` and over loads.
 
-    Every arm and load has the same numbers of each. An arm that died has fewer, and is none of them.
+    Every arm and load has the same numbers of each. An arm that died has fewer, and is none of them. Of the typical CPU time,
+    which takes several turns, a block has the CPU time.
     """
+    of_block: Metric = "total_cpu_us_per_query" if metric == "typical_cpu_us_per_query" else metric
     series: dict[tuple[str, Load], dict[tuple[int, int, int], dict[int, float]]] = {}
     for part in parts:
         single: dict[tuple[str, Load, int, int], list[Slice]] = {}
-        for each in part.slices:
+        for each in at_usual_speed(part.slices):
             load = Load(workload=each.workload, connections=each.connections, held_out=each.held_out)
             single.setdefault((each.arm, load, each.trial, each.round), []).append(each)
         values = {
             key: value
             for key, members in single.items()
             for metrics in trial_values(members).values()
-            for value in metrics.get(metric, {}).values()
+            for value in metrics.get(of_block, {}).values()
         }
         for (arm, load, trial, number), value in values.items():
             first = values.get((base, load, trial, number))

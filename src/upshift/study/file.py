@@ -90,10 +90,12 @@ class Study(Value):
     trials: Annotated[int, Field(ge=1, le=MOST_TRIALS, strict=True)] | None = None
     """Server starts of each row; None: as many as the budget holds."""
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS, strict=True)] | None = None
-    """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s``, ``warmup_s`` and ``duet``."""
+    """As for ``upshift measure``, with the same defaults; so are ``slice_s``, ``lead_s``, ``warmup_s``, ``speed_probe`` and
+    ``duet``."""
     slice_s: Annotated[FiniteFloat, Field(ge=0.02, le=MOST_SECONDS, strict=True)] | None = None
     lead_s: Annotated[FiniteFloat, Field(ge=0, le=MOST_SECONDS, strict=True)] | None = None
     warmup_s: Annotated[FiniteFloat, Field(ge=0, le=MOST_SECONDS, strict=True)] | None = None
+    speed_probe: bool = False
     duet: bool = False
     """Each row is measured at the same time as the first one."""
     train_s: Annotated[FiniteFloat, Field(ge=1, le=MOST_SECONDS, strict=True)] = 20.0
@@ -148,6 +150,7 @@ class Study(Value):
                 "trials": self.trials or 1,
                 "train_s": self.train_s,
                 "card_s": self.card_s,
+                "speed_probe": self.speed_probe,
                 "duet": self.duet,
                 "jobs": jobs,
                 **given,

@@ -47,6 +47,7 @@ def render(result: StudyResult) -> str:
         judged=lambda each: judged_effect(result.design, each),
         heat=lambda each: _heat(result.design, each),
         losses=losses(result),
+        notes=wording.notes(result),
         own_cpus={row.name: row.change for row in result.rows if row.same_as is None},
         confirmed=result.confirmed is not None and not unconfirmed(result.confirmed, result.metric),
         crossed=crossed_cells(result),

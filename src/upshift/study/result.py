@@ -119,5 +119,7 @@ class StudyResult(Value):
     """The recipe, or the variant, that has it; empty without one."""
     confirmed: Experiment | None
     """The recommended set against all off, in trials of their own: the one gain to publish."""
+    slowed_share: float | None = None
+    """As an experiment's, over all that was measured but what confirms."""
     flags: tuple[Flag, ...]
     warnings: tuple[str, ...]

@@ -18,9 +18,9 @@ from upshift.run.directory import all_runs
 from upshift.study.result import SCHEMA_VERSION, StudyResult
 
 
-def last_noise(metric: Metric, workloads: Collection[str], *, duet: bool = False) -> Noise:
+def last_noise(metric: Metric, workloads: Collection[str], *, duet: bool = False, speed_probe: bool = False) -> Noise:
     """What the newest study on this machine saw that was judged by ``metric``, under one of ``workloads`` at least, in a duet
-    or in turns; a quiet machine's where there is none.
+    or in turns, with a speed probe or without; a quiet machine's where there is none.
     """
     here = describe_machine()
     for run in all_runs():
@@ -29,7 +29,7 @@ def last_noise(metric: Metric, workloads: Collection[str], *, duet: bool = False
         with contextlib.suppress(UpshiftError):
             found = load_study(run.path)
             like = found.metric == metric and not {load.workload for load in found.loads}.isdisjoint(workloads)
-            like = like and bool(found.plan.duet) == duet
+            like = like and (bool(found.plan.duet), found.plan.speed_probe) == (duet, speed_probe)
             log_sd = {each.source: each.log_sd for each in found.variance}
             if like and found.machine == here and {"start", "block"} <= log_sd.keys():
                 a_block = log_sd["block"] * math.sqrt(in_blocks(found.plan.slice_s))

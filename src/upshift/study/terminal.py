@@ -30,8 +30,8 @@ def show(result: StudyResult, console: Console) -> None:
         console.print(Text.assemble(("FLAG ", "bold yellow"), f"{flag.name}: {flag.message}"))
     for warning in result.warnings:
         console.print(Text.assemble(("WARNING ", "bold yellow"), warning))
-    if result.transactions:
-        console.print(Text(words.unit_sentence(result.transactions), style="dim"))
+    for note in wording.notes(result):
+        console.print(Text(note, style="dim"))
     console.print()
     console.print(_factors(result))
     if result.by_instructions:

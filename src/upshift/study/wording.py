@@ -60,6 +60,14 @@ def _decimals(effect: Effect) -> int:
     return next(shows, _MOST_DECIMALS)
 
 
+def notes(result: StudyResult) -> tuple[str, ...]:
+    """What is not the same in each study: sentences without full stops."""
+    return (
+        *((words.unit_sentence(result.transactions),) if result.transactions else ()),
+        *((words.slowed_sentence(result.slowed_share),) if result.slowed_share is not None else ()),
+    )
+
+
 def verdict(result: StudyResult) -> str:
     """What the study comes to, in one sentence."""
     if not result.recommended:

@@ -11,6 +11,7 @@ import pytest
 from fake_bench import READS, WRITES, World, arm, one_slice, plan
 
 from upshift.errors import LoadFailed, ServerFailed, UsageError
+from upshift.measure import kernel
 from upshift.measure.experiment import Progress, run_experiment
 from upshift.measure.kernel import Usage
 from upshift.measure.model import Experiment, Load, Plan
@@ -296,6 +297,21 @@ def test_a_load_that_the_hypervisor_disturbed_is_measured_again_and_counted(tmp_
     assert found.steal_share == 0.0
 
 
+def test_a_load_after_which_a_server_is_not_what_was_asked_for_is_not_kept(tmp_path: Path) -> None:
+    bench = world()
+
+    def lost(at: World, arm: str) -> None:
+        if arm == "pgo" and at.started[-1][1] == 1 and at.loads[-1][1] == WRITES:
+            raise ServerFailed("the server runs without the tier that its variant asks for")
+
+    bench.on_check = lost
+    with pytest.raises(ServerFailed):
+        run(bench, tmp_path)
+    kept = (tmp_path / "samples.partial.jsonl").read_text().splitlines()[1:]
+    assert {json.loads(line)["trial"] for line in kept} <= {0, 1}
+    assert sum(json.loads(line)["trial"] == 1 for line in kept) < PER_TRIAL
+
+
 def test_what_is_stolen_elsewhere_on_the_machine_disturbs_no_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 64 CPUs Upshift may use two; of the others, 60 are busy, and half of one is stolen."""
     bench = world()
@@ -305,17 +321,19 @@ def test_what_is_stolen_elsewhere_on_the_machine_disturbs_no_load(tmp_path: Path
         elsewhere = replace(seen, steal_s=0.5 * bench.time_s, machine_busy_cpu_s=60 * bench.time_s)
         return seen if set(cpus) == {0, 1} else elsewhere
 
-    monkeypatch.setattr("upshift.measure.kernel.usage", counted)
-    found = run_experiment(
-        plan(),
-        ARMS,
-        ["plain"],
-        LOADS,
-        bench,
-        clock=bench,
-        samples=tmp_path / "samples.parquet",
-        on_progress=lambda _progress: None,
-    )
+    monkeypatch.setattr(kernel, "usage", counted)
+    with kernel.sampling(plan(), ARMS) as sample:
+        found = run_experiment(
+            plan(),
+            ARMS,
+            ["plain"],
+            LOADS,
+            bench,
+            clock=bench,
+            sample=sample,
+            samples=tmp_path / "samples.parquet",
+            on_progress=lambda _progress: None,
+        )
     assert (found.repeated, found.steal_share, found.flags) == (0, 0.0, ())
 
 

@@ -179,6 +179,14 @@ def test_a_report_says_which_lead_in_the_pilot_chose_and_why(why: str, said: str
     assert any("after a lead-in of 0.3 s." in line for line in words.how_measured(experiment))
 
 
+def test_a_report_says_in_how_many_turns_a_speed_probe_saw_slow_cpus() -> None:
+    experiment = example().experiment
+    said = "In 26% of the turns, they were slower by a sixth or more."
+    probed = words.how_measured(experiment.model_copy(update={"slowed_share": 0.26}))
+    assert any(line.endswith(said) for line in probed)
+    assert not any("probe" in line for line in words.how_measured(experiment))
+
+
 def test_a_width_that_is_not_known_is_no_percentage() -> None:
     reached = Reached(asked=0.01, expected=0.01, reached=1e9, first_stage=6, trials=6)
     assert words.reached_sentence(reached).endswith("6 were measured in all, and not every interval of the headline is known")

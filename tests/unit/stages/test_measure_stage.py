@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +52,7 @@ def test_the_flags_are_told_of_the_arm_whose_pool_holds_the_least_of_its_data(
         return action(Workbench(tmp_path, FakeShell(), tmp_path / "log", FakeProgress()))
 
     monkeypatch.setattr(stage, "run_experiment", run_experiment)
+    monkeypatch.setattr(stage, "sampling", lambda _plan, _arms: contextlib.nullcontext())
     arms = tuple(
         Variant(name=name, program=Program(kind="fake", binary=tmp_path / "server"), settings={"pool": pool})
         for name, pool in pools.items()
