@@ -48,8 +48,8 @@ enum Command {
         #[arg(long, default_value_t = 1500)]
         episode: usize,
         /// Begin no more statements after so many seconds.
-        #[arg(long, default_value_t = 86400.0)]
-        seconds: f64,
+        #[arg(long, value_name = "S", default_value = "86400", value_parser = seconds)]
+        seconds: Duration,
         /// Databases side by side.
         #[arg(long, default_value_t = 4)]
         streams: usize,
@@ -86,8 +86,8 @@ enum Command {
         #[arg(long)]
         socket: PathBuf,
         /// How long.
-        #[arg(long, default_value_t = 60.0)]
-        seconds: f64,
+        #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+        seconds: Duration,
         /// Connections that check.
         #[arg(long, default_value_t = 8)]
         connections: usize,
@@ -137,6 +137,18 @@ impl Two {
     }
 }
 
+/// A week is longer than any run.
+const SECONDS_MAX: f64 = 604_800.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        _ => Err(format!("a number of seconds from 0 to {SECONDS_MAX}")),
+    }
+}
+
 /// Parse the command line, do what it says and report what went wrong. 1: a difference or a failure.
 #[must_use]
 pub fn main() -> ExitCode {
@@ -168,7 +180,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
                 seed,
                 episode,
                 streams: streams.max(1),
-                time_max: Duration::from_secs_f64(seconds),
+                time_max: seconds,
                 differences_max: differences.max(1),
                 trials_max: TRIALS_MAX,
             };
@@ -228,7 +240,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
             let (root, weak) = (url(&socket, "root")?, url(&socket, "weak")?);
             storm::find_switches(&root, &switches)?;
             let extent = storm::Extent {
-                time: Duration::from_secs_f64(seconds),
+                time: seconds,
                 connections,
                 switches,
                 seed,
@@ -287,4 +299,33 @@ fn printed(value: &impl Serialize, output: Option<&Path>) -> Result<()> {
 fn url(socket: &Path, user: &str) -> Result<ServerUrl> {
     let text = format!("mysql://{user}@/?socket={}", socket.display());
     Ok(ServerUrl::parse(&text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(["upshift-differ"].iter().chain(words)).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn a_time_that_nobody_can_wait_is_a_usage_error() {
+        for odd in ["-1", "inf", "NaN", "1e30", "604801", "long", ""] {
+            let seconds = format!("--seconds={odd}");
+            let two = ["random", "--stock", "a", "--patched", "b", &seconds];
+            for words in [&two[..], &["storm", "--socket", "a", &seconds]] {
+                let refused = parsed(words).err().expect(odd);
+                assert_eq!(refused.kind(), ErrorKind::ValueValidation, "{odd}");
+                assert_eq!(refused.exit_code(), 2);
+            }
+        }
+        let storm = parsed(&["storm", "--socket", "a", "--seconds", "0.5"]).expect("options");
+        let Command::Storm { seconds, .. } = storm else {
+            panic!("a storm");
+        };
+        assert_eq!(seconds, Duration::from_millis(500));
+    }
 }
