@@ -22,7 +22,7 @@ from upshift.workload.model import Workload
 _VERSION_TIMEOUT_S = 60.0
 _NUMBER = re.compile(r"\d+(?:\.\d+)+\S*")
 _MYSQL = re.compile(r"\bVer (\d+)\.(\d+)\.(\d+)")
-_OLDEST_MYSQL = 8, 0, 30
+OLDEST_MYSQL = 8, 0, 30
 """It has innodb_redo_log_capacity, which each MySQL is started with."""
 _OF_MYSQLD = b"skip-grant-tables\0"
 """The name of an option that each mysqld has. The client mysql, which says its version in the same words, does not have it."""
@@ -61,8 +61,8 @@ def _refuse_other(name: str, server: Path, version: str) -> None:
     number = mysql_number(version)
     if number is None or not holds(server, _OF_MYSQLD):
         raise UsageError(f"{name}: {server} is no MySQL server", "name the server's binary, mysqld")
-    if number < _OLDEST_MYSQL:
-        own, oldest = (".".join(map(str, each)) for each in (number, _OLDEST_MYSQL))
+    if number < OLDEST_MYSQL:
+        own, oldest = (".".join(map(str, each)) for each in (number, OLDEST_MYSQL))
         raise UsageError(f"{name}: {server} is a MySQL {own}", f"name a newer one: Upshift measures MySQL from {oldest} on")
 
 

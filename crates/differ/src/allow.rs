@@ -39,16 +39,39 @@ pub struct Entry {
     /// The same of the patched server's.
     #[serde(default)]
     pub patched: String,
+    /// What of the status that ends a result stock sets and the patched server does not.
+    #[serde(default)]
+    pub flag: Option<Flag>,
     /// Whether the number and the texts of warnings may differ, too.
     #[serde(default)]
     pub warnings: bool,
+}
+
+/// A flag of the status in an OK or EOF packet that follows from the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flag {
+    /// SERVER_QUERY_NO_GOOD_INDEX_USED.
+    NoGoodIndexUsed,
+    /// SERVER_QUERY_NO_INDEX_USED.
+    NoIndexUsed,
+}
+
+impl Flag {
+    /// In the status' first byte.
+    fn bit(self) -> u8 {
+        match self {
+            Self::NoGoodIndexUsed => 0x10,
+            Self::NoIndexUsed => 0x20,
+        }
+    }
 }
 
 impl Allowed {
     /// Read a file of TOML.
     ///
     /// # Errors
-    /// A file that cannot be read, an unknown key, an entry without a reason or without a difference.
+    /// A file that cannot be read, an unknown key or flag, an entry without a reason or without a difference.
     pub fn read(file: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let list: Self = toml::from_str(&text).with_context(|| file.display().to_string())?;
@@ -61,10 +84,10 @@ impl Allowed {
             );
             ensure!(
                 match (each.stock.is_empty(), each.patched.is_empty()) {
-                    (true, true) => each.warnings,
+                    (true, true) => each.warnings || each.flag.is_some(),
                     (one, other) => one == other,
                 },
-                "{}: an entry has both stock and patched, or warnings = true, or all three",
+                "{}: an entry has stock and patched, or a flag, or warnings = true, or more of these",
                 file.display()
             );
         }
@@ -101,32 +124,33 @@ impl Allowed {
 }
 
 impl Entry {
+    /// Whether what differs is the flag, the number of warnings and the texts, as far as the entry names them.
     fn excuses_all(&self, stock: &Answer, patched: &Answer) -> bool {
-        let packets = stock.each().zip(patched.each());
-        let left: Vec<(String, String)> = packets
-            .map(|(ours, theirs)| (self.compared(ours), self.compared(theirs)))
-            .filter(|(ours, theirs)| ours != theirs)
-            .collect();
-        match left.is_empty() {
-            true => self.warnings,
-            false => {
-                !self.stock.is_empty()
-                    && left.iter().all(|(ours, theirs)| self.excuses(ours, theirs))
-            }
-        }
+        let mut packets = stock.each().zip(patched.each());
+        packets.all(|(ours, theirs)| {
+            let levelled = self.levelled(ours, theirs);
+            let shown = |(kind, packet)| answer::text(kind, packet, usize::MAX);
+            let theirs = (theirs.0, &levelled[..]);
+            ours == theirs || !self.stock.is_empty() && self.excuses(&shown(ours), &shown(theirs))
+        })
     }
 
-    /// A packet as a difference shows it, without its number of warnings where that may differ.
-    fn compared(&self, (kind, packet): (Kind, &[u8])) -> String {
-        let mut packet = packet.to_vec();
-        if self.warnings
-            && kind == Kind::End
-            && let Some(payload) = packet.get_mut(4..)
-            && let Some(at) = packet::warnings_at(payload)
+    /// The patched server's packet, with stock's number of warnings and stock's flag where the entry lets them differ.
+    fn levelled(&self, ours: (Kind, &[u8]), theirs: (Kind, &[u8])) -> Vec<u8> {
+        let mut packet = theirs.1.to_vec();
+        if (ours.0, theirs.0) == (Kind::End, Kind::End)
+            && let (Some(stock), Some(payload)) = (ours.1.get(4..), packet.get_mut(4..))
+            && let Some((status, warnings)) = packet::status_and_warnings_at(stock)
+            && packet::status_and_warnings_at(payload) == Some((status, warnings))
         {
-            payload[at..at + 2].fill(0);
+            if self.warnings {
+                payload[warnings..warnings + 2].copy_from_slice(&stock[warnings..warnings + 2]);
+            }
+            if let Some(flag) = self.flag {
+                payload[status] |= stock[status] & flag.bit();
+            }
         }
-        answer::text(kind, &packet, usize::MAX)
+        packet
     }
 
     /// Whether two packets hold the entry's texts, and are equal but for these. Of one text in both, such as the begin of a name, what
@@ -162,23 +186,31 @@ name = "main.one"
 patch = "count_notnull"
 why = "a covering index is scanned"
 request = 'COUNT\([a-z]'
-stock = '\xfe\x00\x00"'
-patched = '\xfe\x00\x00\x02'
+flag = "no_index_used"
 "#;
 
-    fn answer(row: u8, status: u8) -> Answer {
+    fn packets(all: &[(Kind, &[u8])]) -> Answer {
         let mut answer = Answer::default();
-        for (kind, payload) in [
-            (Kind::Row, vec![1, row]),
-            (Kind::End, vec![0xFE, 0, 0, status, 0]),
-        ] {
+        for (kind, payload) in all {
+            let header = [payload.len() as u8, 0, 0, 1];
             answer
                 .bytes
-                .extend_from_slice(&[payload.len() as u8, 0, 0, 1]);
-            answer.bytes.extend_from_slice(&payload);
-            answer.packets.push((answer.bytes.len(), kind));
+                .extend_from_slice(&[&header[..], payload].concat());
+            answer.packets.push((answer.bytes.len(), *kind));
         }
         answer
+    }
+
+    fn answer(row: u8, status: u8) -> Answer {
+        packets(&[
+            (Kind::Row, &[1, row]),
+            (Kind::End, &[0xFE, 0, 0, status, 0]),
+        ])
+    }
+
+    fn list_of_the_series() -> Allowed {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../server/mysql-9.7");
+        Allowed::read(&folder.join("allowed.toml")).expect("the list")
     }
 
     #[test]
@@ -209,9 +241,7 @@ patched = '\xfe\x00\x00\x02'
 
     #[test]
     fn the_series_list_has_the_flag_whatever_the_warnings() {
-        let file =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../server/mysql-9.7/allowed.toml");
-        let list = Allowed::read(&file).expect("the list");
+        let list = list_of_the_series();
         let end = |warnings: u8, status: u8| {
             let mut answer = answer(b'7', status);
             let at = answer.bytes.len() - 4;
@@ -243,6 +273,29 @@ patched = '\xfe\x00\x00\x02'
     }
 
     #[test]
+    fn the_number_that_a_count_brings_is_no_flag() {
+        let list = list_of_the_series();
+        let request = "-- COM_STMT_EXECUTE s4 (1): SELECT COUNT(c1) FROM t0 WHERE k0 > ?";
+        // A binary row, and OK in the place of EOF.
+        let answer = |count: u8, status: u8| {
+            packets(&[
+                (Kind::Row, &[0, 0, count, 0, 0, 0, 0, 0, 0, 0]),
+                (Kind::End, &[0xFE, 0, 0, status, 0, 0, 0]),
+            ])
+        };
+        for with in [0x21, 0x22, 0x23, 0x61, 0x62, 0x63] {
+            let without = with & !0x20;
+            let holds = |stock: Answer, patched: Answer| list.holds(request, &stock, &patched);
+            assert!(holds(answer(7, with), answer(7, without)), "{with}");
+            assert!(!holds(answer(7, without), answer(7, with)), "{with}");
+            assert!(!holds(answer(with, 2), answer(without, 2)), "{with}");
+            assert!(!holds(answer(with, with), answer(without, without)));
+            // Another flag.
+            assert!(!holds(answer(7, with | 0x10), answer(7, without)));
+        }
+    }
+
+    #[test]
     fn what_differs_beside_the_texts_is_not_allowed() {
         let entry = |stock: &str, patched: &str| Entry {
             patch: "one".to_owned(),
@@ -250,6 +303,7 @@ patched = '\xfe\x00\x00\x02'
             request: Regex::new("ALTER").expect("an expression"),
             stock: stock.to_owned(),
             patched: patched.to_owned(),
+            flag: None,
             warnings: false,
         };
         let flag = entry("a1", "b2");
@@ -283,15 +337,7 @@ patched = '\xfe\x00\x00\x02'
     fn warnings_may_differ_where_the_list_says_so_and_rows_and_errors_may_not() {
         let list = "[[allow]]\npatch='a'\nwhy='b'\nrequest='COUNT'\nwarnings=true";
         let list: Allowed = toml::from_str(list).expect("a list");
-        let of = |row: u8, end: &[u8]| {
-            let mut answer = Answer::default();
-            for (kind, payload) in [(Kind::Row, &[1, row][..]), (Kind::End, end)] {
-                let header = [payload.len() as u8, 0, 0, 1];
-                answer.bytes.extend_from_slice(&[&header, payload].concat());
-                answer.packets.push((answer.bytes.len(), kind));
-            }
-            answer
-        };
+        let of = |row: u8, end: &[u8]| packets(&[(Kind::Row, &[1, row]), (Kind::End, end)]);
         // EOF, and OK in its place.
         let kinds: [fn(u8, u8) -> Vec<u8>; 2] = [
             |warnings, status| vec![0xFE, warnings, 1, status, 0],
@@ -321,20 +367,30 @@ patched = '\xfe\x00\x00\x02'
     #[test]
     fn an_entry_that_would_allow_anything_or_nothing_is_refused() {
         let file = std::env::temp_dir().join(format!("upshift-allow-{}", std::process::id()));
-        for texts in ["stock=''\npatched='d'", "stock='d'\nwarnings=true", ""] {
+        for texts in [
+            "stock=''\npatched='d'",
+            "stock='d'\nwarnings=true",
+            "stock='d'\nflag='no_index_used'",
+            "flag='no_index'",
+            "",
+        ] {
             let text = format!("[[allow]]\npatch='a'\nwhy='b'\nrequest='c'\n{texts}");
             std::fs::write(&file, text).expect("room");
             let read = Allowed::read(&file);
             std::fs::remove_file(&file).expect("it was made");
-            assert!(read.is_err(), "{texts}");
+            let error = format!("{:#}", read.expect_err(texts));
+            let hint = if texts.starts_with("flag") {
+                "`no_index_used`"
+            } else {
+                "has stock"
+            };
+            assert!(error.contains(hint), "{error}");
         }
     }
 
     #[test]
     fn the_list_of_the_series_can_be_read() {
-        let file =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../server/mysql-9.7/allowed.toml");
-        let list = Allowed::read(&file).expect("a list");
+        let list = list_of_the_series();
         assert!(
             list.allow
                 .iter()

@@ -48,8 +48,8 @@ enum Command {
         #[arg(long, default_value_t = 1500)]
         episode: usize,
         /// Begin no more statements after so many seconds.
-        #[arg(long, default_value_t = 86400.0)]
-        seconds: f64,
+        #[arg(long, value_name = "S", default_value = "86400", value_parser = seconds)]
+        seconds: Duration,
         /// Databases side by side.
         #[arg(long, default_value_t = 4)]
         streams: usize,
@@ -76,9 +76,9 @@ enum Command {
         two: Two,
         /// A JSON file with a list of steps, as `steps` of a difference.
         steps: PathBuf,
-        /// Which kind of client, 0 to 5: the difference's seed modulo 6.
-        #[arg(long, default_value_t = 0)]
-        client: usize,
+        /// Which kind of client, 0 to 5; by default the one that the first step names, or else 0.
+        #[arg(long, value_parser = clap::value_parser!(u8).range(..CLIENTS.len() as i64))]
+        client: Option<u8>,
     },
     /// Statements that check their own answers, beside others that disturb.
     Storm {
@@ -86,8 +86,8 @@ enum Command {
         #[arg(long)]
         socket: PathBuf,
         /// How long.
-        #[arg(long, default_value_t = 60.0)]
-        seconds: f64,
+        #[arg(long, value_name = "S", default_value = "60", value_parser = seconds)]
+        seconds: Duration,
         /// Connections that check.
         #[arg(long, default_value_t = 8)]
         connections: usize,
@@ -118,9 +118,10 @@ struct Two {
     /// A TOML file of the differences that patches make on purpose.
     #[arg(long)]
     allow: Option<PathBuf>,
-    /// The beginning of the names of databases that are made and dropped.
-    #[arg(long, default_value = "differ")]
-    database: String,
+    /// The beginning of the names of databases that are made and dropped; by default `differ`, or for a replay what its first
+    /// step names.
+    #[arg(long)]
+    database: Option<String>,
 }
 
 impl Two {
@@ -129,11 +130,23 @@ impl Two {
         Ok(Place {
             stock: self.stock.clone(),
             patched: self.patched.clone(),
-            database: self.database.clone(),
+            database: self.database.clone().unwrap_or_else(|| "differ".to_owned()),
             wanted: CLIENTS[0],
             session: SESSION.map(str::to_owned).to_vec(),
             allowed: allowed.unwrap_or_default(),
         })
+    }
+}
+
+/// A week is longer than any run.
+const SECONDS_MAX: f64 = 604_800.0;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=SECONDS_MAX).contains(&seconds) => {
+            Ok(Duration::from_secs_f64(seconds))
+        }
+        _ => Err(format!("a number of seconds from 0 to {SECONDS_MAX}")),
     }
 }
 
@@ -168,7 +181,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
                 seed,
                 episode,
                 streams: streams.max(1),
-                time_max: Duration::from_secs_f64(seconds),
+                time_max: seconds,
                 differences_max: differences.max(1),
                 trials_max: TRIALS_MAX,
             };
@@ -202,12 +215,9 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
         Command::Replay { two, steps, client } => {
             let text =
                 std::fs::read_to_string(&steps).with_context(|| steps.display().to_string())?;
-            let steps: Vec<Step> =
+            let mut steps: Vec<Step> =
                 serde_json::from_str(&text).with_context(|| steps.display().to_string())?;
-            let place = Place {
-                wanted: CLIENTS[client % CLIENTS.len()],
-                ..two.place()?
-            };
+            let place = place_again(&two, client, &mut steps)?;
             let mut pair = Pair::new(place.clone());
             let report = run_steps(&mut pair, &place, &[], &steps, 0, 1, &AtomicU64::new(0))?;
             compared(
@@ -228,7 +238,7 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
             let (root, weak) = (url(&socket, "root")?, url(&socket, "weak")?);
             storm::find_switches(&root, &switches)?;
             let extent = storm::Extent {
-                time: Duration::from_secs_f64(seconds),
+                time: seconds,
                 connections,
                 switches,
                 seed,
@@ -243,6 +253,22 @@ fn done(command: Command, output: Option<&Path>) -> Result<bool> {
             Ok(found.wrong.is_empty())
         }
     }
+}
+
+/// Where the steps of a report run again: of the client and in the database that the first one names, unless options do.
+fn place_again(two: &Two, client: Option<u8>, steps: &mut [Step]) -> Result<Place> {
+    let mut place = two.place()?;
+    let Some(first) = steps.first_mut() else {
+        return Ok(place);
+    };
+    if let Some(number) = client {
+        first.fresh = Some(CLIENTS[usize::from(number)]);
+    }
+    place.wanted = first.fresh.unwrap_or(place.wanted);
+    if let (None, Some(name)) = (&two.database, &first.database) {
+        place.database.clone_from(name);
+    }
+    Ok(place)
 }
 
 fn tests_of(folder: &Path, suite: &str, named: &[String]) -> Result<Vec<PathBuf>> {
@@ -287,4 +313,63 @@ fn printed(value: &impl Serialize, output: Option<&Path>) -> Result<()> {
 fn url(socket: &Path, user: &str) -> Result<ServerUrl> {
     let text = format!("mysql://{user}@/?socket={}", socket.display());
     Ok(ServerUrl::parse(&text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(["upshift-differ"].iter().chain(words)).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn a_replay_has_the_client_and_the_database_of_its_steps_unless_options_name_others() {
+        let place = |options: &[&str], first: Step| {
+            let words = ["replay", "--stock", "a", "--patched", "b", "steps.json"];
+            let replay = parsed(&[&words[..], options].concat()).expect("options");
+            let Command::Replay { two, client, .. } = replay else {
+                panic!("a replay");
+            };
+            let mut steps = [first, Step::query("test", "two")];
+            let place = place_again(&two, client, &mut steps).expect("no list");
+            assert!(steps[0].fresh.is_none_or(|wanted| wanted == place.wanted));
+            (place.wanted, place.database)
+        };
+        let hand_written = || Step::query("test", "one");
+        let told = || Step {
+            fresh: Some(CLIENTS[4]),
+            database: Some("test".to_owned()),
+            ..hand_written()
+        };
+        assert_eq!(place(&[], told()), (CLIENTS[4], "test".to_owned()));
+        let others = ["--client", "2", "--database", "mine"];
+        assert_eq!(place(&others, told()), (CLIENTS[2], "mine".to_owned()));
+        let differ = "differ".to_owned();
+        assert_eq!(place(&[], hand_written()), (CLIENTS[0], differ));
+        assert!(
+            parsed(&["replay", "--stock=a", "--patched=b", "c", "--client=6"]).is_err(),
+            "there are six kinds"
+        );
+    }
+
+    #[test]
+    fn a_time_that_nobody_can_wait_is_a_usage_error() {
+        for odd in ["-1", "inf", "NaN", "1e30", "604801", "long", ""] {
+            let seconds = format!("--seconds={odd}");
+            let two = ["random", "--stock", "a", "--patched", "b", &seconds];
+            for words in [&two[..], &["storm", "--socket", "a", &seconds]] {
+                let refused = parsed(words).err().expect(odd);
+                assert_eq!(refused.kind(), ErrorKind::ValueValidation, "{odd}");
+                assert_eq!(refused.exit_code(), 2);
+            }
+        }
+        let storm = parsed(&["storm", "--socket", "a", "--seconds", "0.5"]).expect("options");
+        let Command::Storm { seconds, .. } = storm else {
+            panic!("a storm");
+        };
+        assert_eq!(seconds, Duration::from_millis(500));
+    }
 }

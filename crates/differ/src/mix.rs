@@ -7,17 +7,15 @@ use crate::param::{Param, kind};
 use crate::step::{Step, What};
 use features::{errors, features};
 
-/// TPC-C's statements, as `upshift load` sends them.
-const TPCC: [&str; 32] = tpcc::ALL;
-
 mod tpcc {
     macro_rules! files {
         ($($name:literal),* $(,)?) => {
-            [$(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../loadgen/statements/", $name, ".sql"))),*]
+            [$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../loadgen/statements/", $name, ".sql")))),*]
         };
     }
 
-    pub const ALL: [&str; 32] = files![
+    /// The statements as `upshift load` sends them, in all flavours: their files by name.
+    pub const ALL: [(&str, &str); 38] = files![
         "both/new_order.customer_select",
         "both/new_order.district_select",
         "both/new_order.district_update",
@@ -44,12 +42,18 @@ mod tpcc {
         "both/order_status.customer_by_last",
         "both/order_status.customer_select",
         "tuned/order_status.last_order",
+        "benchmarksql/order_status.last_order",
         "both/order_status.order_lines",
         "tuned/delivery.oldest_new_order",
+        "benchmarksql/delivery.oldest_new_order",
         "both/delivery.new_order_delete",
         "both/delivery.order_select",
+        "both/delivery.order_update",
+        "both/delivery.order_line_update",
         "both/delivery.amount_sum",
+        "both/delivery.customer_update",
         "tuned/stock_level.low_stock",
+        "benchmarksql/stock_level.low_stock",
     ];
 
     pub const TABLES: &str = include_str!(concat!(
@@ -266,7 +270,7 @@ fn tpcc_transactions(steps: &mut Vec<Step>) {
                 "START TRANSACTION"
             },
         );
-        for (slot, file) in (200..).zip(TPCC) {
+        for (slot, (_, file)) in (200..).zip(tpcc::ALL) {
             let (sql, values) = tpcc_statement(file, round);
             let other = values.iter().map(|value| match value {
                 Param::Int(kind, sign, number) => Param::Int(*kind, *sign, number + 1),
@@ -334,7 +338,7 @@ mod tests {
 
     #[test]
     fn every_statement_of_tpcc_has_a_value_for_each_name() {
-        for file in TPCC {
+        for (_, file) in tpcc::ALL {
             let (sql, values) = tpcc_statement(file, 0);
             assert_eq!(sql.matches('?').count(), values.len(), "{sql}");
             assert!(
@@ -342,5 +346,22 @@ mod tests {
                 "{sql}"
             );
         }
+    }
+
+    #[test]
+    fn every_statement_of_tpcc_is_sent() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../loadgen/statements");
+        let mut files = Vec::new();
+        for flavour in ["both", "benchmarksql", "tuned"] {
+            let all = std::fs::read_dir(folder.join(flavour)).expect("a flavour's folder");
+            files.extend(all.map(|file| {
+                let name = file.expect("a file").file_name();
+                format!("{flavour}/{}", name.to_string_lossy().replace(".sql", ""))
+            }));
+        }
+        files.sort();
+        let mut sent = tpcc::ALL.map(|(name, _)| name);
+        sent.sort_unstable();
+        assert_eq!(files, sent);
     }
 }

@@ -32,19 +32,19 @@ pub fn eof_status(answer: &mut Answer, begin: usize) -> u16 {
     u16::from_le_bytes([found[2], found[3]])
 }
 
-/// Where the payload of an OK or EOF packet counts its warnings, in two bytes.
-pub fn warnings_at(payload: &[u8]) -> Option<usize> {
-    let at = match (payload.first()?, payload.len()) {
-        (0xFE, 5) => 1,
+/// Where the payload of an OK or EOF packet has its status, and where it counts its warnings, in two bytes each.
+pub fn status_and_warnings_at(payload: &[u8]) -> Option<(usize, usize)> {
+    let (status, warnings) = match (payload.first()?, payload.len()) {
+        (0xFE, 5) => (3, 1),
         (0 | 0xFE, _) => {
             let mut status = 1;
             lenenc(payload, &mut status);
             lenenc(payload, &mut status);
-            status + 2
+            (status, status + 2)
         }
         _ => return None,
     };
-    (payload.len() >= at + 2).then_some(at)
+    (payload.len() >= status.max(warnings) + 2).then_some((status, warnings))
 }
 
 /// A number as the protocol writes lengths; 0 where it is cut off.

@@ -202,11 +202,20 @@ fn one(
     found
 }
 
-/// Steps as an episode that can follow another one.
+/// Steps as an episode that can follow another one. A client that the first one names stays.
 #[must_use]
 pub fn begun(mut steps: Vec<Step>, wanted: u32) -> Vec<Step> {
     if let Some(first) = steps.first_mut() {
-        first.fresh = Some(wanted);
+        first.fresh.get_or_insert(wanted);
+    }
+    steps
+}
+
+/// Steps as a report has them: the first one says of which client and in which database they ran, for a replay.
+fn told(steps: Vec<Step>, wanted: u32, database: &str) -> Vec<Step> {
+    let mut steps = begun(steps, wanted);
+    if let Some(first) = steps.first_mut() {
+        first.database = Some(database.to_owned());
     }
     steps
 }
@@ -231,7 +240,8 @@ pub fn run_steps(
     for (at, step) in steps.iter().enumerate() {
         let differs = match pair.step(step) {
             Err(error) if is_hang(&error) => {
-                let hang = hang(pair, &error, seed, &steps[..=at]);
+                let ran = told(steps[..=at].to_vec(), place.wanted, pair.database());
+                let hang = hang(pair, &error, seed, &ran);
                 report.differences.push(hang);
                 pair.leave_database();
                 break;
@@ -292,6 +302,7 @@ pub(crate) fn explain(
 ) -> io::Result<Difference> {
     let statement = steps.last().map_or(String::new(), Step::shown);
     let again = begun(steps.to_vec(), place.wanted);
+    let database = pair.database().to_owned();
     let smaller = match minimise_after(pair, past, &again, trials_max) {
         // A patched server that is gone or hangs, by now or after a replay, must not take its difference along.
         Err(error) if is_hang(&error) || pair.lost.is_some() => {
@@ -304,7 +315,7 @@ pub(crate) fn explain(
         return Ok(Difference {
             what,
             statement,
-            steps: steps.to_vec(),
+            steps: told(again, place.wanted, &database),
             seed,
             ..Difference::default()
         });
@@ -312,7 +323,7 @@ pub(crate) fn explain(
     // Its open transaction would keep stock's own runs from making the database anew.
     pair.leave();
     let place = Place {
-        database: pair.database().to_owned(),
+        database,
         ..place.clone()
     };
     let steady = match stock_is_steady(&place, &left) {
@@ -320,6 +331,7 @@ pub(crate) fn explain(
         other => other?,
     };
     let statement = left.last().map_or(String::new(), Step::shown);
+    let left = told(left, place.wanted, &place.database);
     Ok(Difference {
         what,
         statement,

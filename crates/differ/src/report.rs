@@ -47,7 +47,7 @@ pub struct Difference {
     pub statement: String,
     /// The fewest steps that were found to show it, for a reader; empty when it did not come again.
     pub script: String,
-    /// The same for `upshift-differ replay`.
+    /// The same for `upshift-differ replay`; the first one says of which client and in which database they ran.
     pub steps: Vec<Step>,
     /// It comes again from an empty database, and stock agrees with itself: what the patched server answers is another thing.
     pub steady: bool,

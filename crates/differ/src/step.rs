@@ -32,6 +32,9 @@ pub struct Step {
     /// Before it an episode begins: an empty database, and new connections of a client that wants these capabilities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<u32>,
+    /// Of the first step of a report: the database in which all of them ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
 }
 
 /// A request. Statements are named by slots: the servers' own numbers for them need not agree.
@@ -83,6 +86,7 @@ impl Step {
             dictionary: false,
             diagnose: true,
             fresh: None,
+            database: None,
         }
     }
 
@@ -121,8 +125,10 @@ pub fn script(steps: &[Step]) -> String {
     let mut text = String::new();
     for step in steps {
         if let Some(wanted) = step.fresh {
+            let named = step.database.iter();
+            let named: String = named.map(|name| format!(" {name}")).collect();
             text.push_str(&format!(
-                "-- an empty database, and new connections that want {wanted:#x}\n"
+                "-- an empty database{named}, and new connections that want {wanted:#x}\n"
             ));
         }
         if step.on > 0 {

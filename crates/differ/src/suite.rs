@@ -439,6 +439,29 @@ mod tests {
     }
 
     #[test]
+    fn a_script_says_of_which_client_and_in_which_database_it_ran() {
+        let patched = |sql: &str| match sql.contains("differs") {
+            true => Says::Error(1),
+            false => Says::Fine,
+        };
+        let fakes = Fakes::new(|_| Says::Fine, patched);
+        let place = Place {
+            wanted: CLIENTS[4],
+            ..fakes.place.clone()
+        };
+        let steps = as_text(&["nothing", "differs"].map(str::to_owned));
+        let found = one(&place, &steps, true).expect("two servers");
+        let [difference] = &found.differences[..] else {
+            panic!("{:?}", found.differences);
+        };
+        let [step] = &difference.steps[..] else {
+            panic!("{}", difference.script);
+        };
+        assert_eq!(step.fresh, Some(CLIENTS[4]));
+        assert_eq!(step.database.as_deref(), Some("fake"));
+    }
+
+    #[test]
     fn a_connection_that_is_lost_when_the_test_runs_again_is_told() {
         let asked = AtomicU64::new(0);
         let patched = move |sql: &str| {

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upshift.check.model import Facts, Finding, NotJudged, Report
-from upshift.door import mysql_number, version_of
+from upshift.check.rule import can_measure
+from upshift.door import OLDEST_MYSQL, mysql_number, version_of
 from upshift.errors import CommandFailed, UsageError
 from upshift.measure.model import Comparison
 from upshift.measure.variant import Variant
@@ -20,6 +21,16 @@ NOW, FIXED = "now", "fixed"
 _OPTIONS = {"plugin_dir": "--plugin-dir", "lc_messages_dir": "--lc-messages-dir", "character_sets_dir": "--character-sets-dir"}
 """Folders that a server does not find by itself where it was built and not installed."""
 _PROGRAMS = ("bin/mysqld", "sbin/mysqld", "libexec/mysqld", "runtime_output_directory/mysqld")
+
+
+def refuse_server(facts: Facts) -> None:
+    """Raises UsageError for a server that Upshift does not start."""
+    hint = "make the change on a test server, and load it before and after: `upshift load` prints throughput and latencies"
+    if facts.family != default_kind().name:
+        raise UsageError("--prove starts MySQL, and this server is MariaDB", hint)
+    if not can_measure(facts):
+        oldest = ".".join(map(str, OLDEST_MYSQL))
+        raise UsageError(f"--prove starts MySQL from {oldest} on, and this server is {facts.version_text}", hint)
 
 
 def find_finding(report: Report, id: str) -> Finding:
@@ -41,11 +52,6 @@ def find_binary(facts: Facts, named: Path | None) -> Path:
 
     Raises UsageError where there is none, or where it is of another version.
     """
-    if facts.family != default_kind().name:
-        raise UsageError(
-            "--prove starts MySQL, and this server is MariaDB",
-            "make the change on a test server, and load it before and after: `upshift load` prints throughput and latencies",
-        )
     if named is not None:
         if not _executable(named):
             raise UsageError(f"--binary {named} is not an executable", "name the server's program, mysqld")

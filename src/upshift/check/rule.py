@@ -23,6 +23,7 @@ from upshift.check.model import (
     Section,
     Severity,
 )
+from upshift.door import OLDEST_MYSQL
 
 Need = Section | Literal["traffic", "day"]
 BOTH: tuple[Family, ...] = ("mysql", "mariadb")
@@ -56,7 +57,7 @@ class Rule:
     since: tuple[int, int, int] = (0, 0, 0)
     """The first version, of each family that it holds for."""
     provable: bool = field(default=False)
-    """Whether ``--prove`` can measure its fix: settings that change what a load costs."""
+    """Whether ``--prove`` can measure its fix on a server that Upshift starts: settings that change what a load costs."""
 
     def holds_for(self, facts: Facts) -> bool:
         known = all(name in facts.variables for name in self.variables)
@@ -103,6 +104,11 @@ def judge(facts: Facts, rules: Iterable[Rule], *, server: str, ignored: tuple[st
     )
 
 
+def can_measure(facts: Facts) -> bool:
+    """Whether Upshift starts such a server."""
+    return facts.family == "mysql" and facts.version >= OLDEST_MYSQL
+
+
 def _unknown(rule: Rule, facts: Facts) -> str:
     """Why the rule cannot be judged; empty when it can."""
     for need in rule.needs:
@@ -142,7 +148,7 @@ def _finding(rule: Rule, found: Found, facts: Facts) -> Finding:
         effect=rule.effect,
         risk=rule.risk,
         source=rule.source,
-        provable=rule.provable and bool(found.settings),
+        provable=rule.provable and bool(found.settings) and can_measure(facts),
         settings_now=now,
         settings_then=dict(found.settings),
         settings_beside={name: facts.variables[name] for name in found.beside if name in facts.variables},

@@ -196,7 +196,7 @@ def measure_finding(
 ) -> None:
     """The finding as two variants, by the pipeline of `upshift measure`."""
     from upshift import console
-    from upshift.check.prove import find_binary, find_finding, told, variants_of
+    from upshift.check.prove import find_binary, find_finding, refuse_server, told, variants_of
     from upshift.cli.dry_run import show
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import locked, session
@@ -204,6 +204,7 @@ def measure_finding(
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.stages.names import Stage
 
+    refuse_server(facts)
     variants = variants_of(find_finding(report, id), facts, find_binary(facts, binary))
     for variant in variants:
         settings = " ".join(f"{name}={value}" for name, value in variant.settings.items())

@@ -12,6 +12,7 @@ from upshift.check.model import SEVERITIES, Finding, NotJudged, Passed, Report, 
 from upshift.check.rule import ENOUGH_STATEMENTS, Rule
 from upshift.check.rules import RULES
 from upshift.check.session import LOCK_WAIT_S, STATEMENT_S
+from upshift.door import OLDEST_MYSQL
 from upshift.paths import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "reference" / "check.md").read_text()
@@ -52,4 +53,6 @@ def test_every_key_is_named() -> None:
 def test_the_limits_are_those_of_the_code() -> None:
     for said in (f"{ENOUGH_STATEMENTS:,} statements", f"longer than {STATEMENT_S} s", f"longer than {LOCK_WAIT_S} s"):
         assert said in PAGE
+    measured = ".".join(map(str, OLDEST_MYSQL))
+    assert f"works for MySQL {measured} and newer" in PAGE and f"MySQL before {measured} |" in PAGE
     assert all(f"({version[0]}.{version[1]} or newer)" in PAGE for version in _OLDEST.values())

@@ -277,7 +277,8 @@ def test_both_servers_have_what_the_fix_needs_to_show(id: str, beside: Mapping[s
 def test_an_option_that_the_server_shows_under_another_name_is_measured_as_it_is() -> None:
     named = {name: value for name, value in MARIADB.variables.items() if name != "transaction_isolation"}
     facts = MARIADB.model_copy(update={"variables": {**named, "tx_isolation": "SERIALIZABLE"}})
-    now, fixed = variants_of(find_finding(reported(facts), "isolation-serializable"), facts, Path("/bin/true"))
+    (found,) = (each for each in reported(facts).findings if each.id == "isolation-serializable")
+    now, fixed = variants_of(found, facts, Path("/bin/true"))
     assert now.settings == {"transaction_isolation": "SERIALIZABLE"}
     assert fixed.settings == {"transaction_isolation": "REPEATABLE-READ"}
 
@@ -289,8 +290,27 @@ def test_the_running_servers_program_is_found(tmp_path: Path) -> None:
     assert find_binary(moved, None) == program
     with pytest.raises(UsageError, match="no server's program below"):
         find_binary(changed(variables={"basedir": "/no/such"}), None)
-    with pytest.raises(UsageError, match="MariaDB"):
-        find_binary(MARIADB, program)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (MARIADB, "this server is MariaDB"),
+        (changed(version=(8, 0, 29), version_text="MySQL 8.0.29"), "this server is MySQL 8.0.29"),
+        (changed(version=(8, 0, 30), version_text="MySQL 8.0.30"), ""),
+    ],
+)
+def test_a_fix_is_measured_on_servers_that_upshift_starts(
+    upshift: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, server: Facts, said: str
+) -> None:
+    server = changed(server, variables={"general_log": "ON"})
+    (finding,) = (each for each in reported(server).findings if each.id == "general-log-on")
+    assert finding.provable is (not said)
+    assert ("--prove general-log-on" in printed(reported(server))) is (not said)
+    monkeypatch.setattr(gather, "read_facts", lambda _session, card: server)
+    named = ("--binary", str(mysqld(tmp_path, "8.0.30")))
+    code, _out, err = upshift("--prove", "general-log-on", *named, "--dry-run")
+    assert code == (2 if said else 0) and said in " ".join(err.split())
 
 
 @pytest.mark.parametrize("version", ["9.7.3", "8.4.6-6", "10.11.14-MariaDB"])

@@ -65,6 +65,7 @@ def test_a_command_prepares_nothing_beside_another_run(
 
 
 def test_a_finding_is_not_prepared_beside_another_run(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upshift.check.prove.refuse_server", lambda *_given: None)
     monkeypatch.setattr("upshift.check.prove.variants_of", lambda *_given: ())
     monkeypatch.setattr("upshift.check.prove.find_finding", lambda *_given: None)
     monkeypatch.setattr("upshift.check.prove.find_binary", lambda *_given: None)

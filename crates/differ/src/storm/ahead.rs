@@ -9,14 +9,14 @@ use wire::Error;
 use super::may_come::A_STATEMENT;
 use super::shared::Shared;
 use super::work::open;
-use super::{Chance, ROWS, row_of};
+use super::{Chance, PATIENCE, ROWS, row_of};
 use crate::answer::{Answer, Kind};
 use crate::param::{Param, kind, length};
 use crate::peer::{Peer, capability};
 use crate::step::What;
 
 /// Requests that are sent at once, at most. Each may wait for a lock of the definition and for one of a row, a second each; all answers may
-/// come with the last one, within the peer's 20 seconds.
+/// come with the last one, within [`PATIENCE`].
 const REQUESTS_MAX: i64 = 8;
 /// Two of these are more than a server keeps.
 const LONG_BYTES: usize = 9000;
@@ -59,7 +59,8 @@ pub(super) fn work(shared: &Shared<'_>, number: usize, seed: u64) {
 }
 
 fn login(socket: &Path) -> Result<(Peer, i64), Error> {
-    let mut peer = Peer::connect(socket, capability::USUAL | capability::DEPRECATE_EOF)?;
+    let wanted = capability::USUAL | capability::DEPRECATE_EOF;
+    let mut peer = Peer::impatient(socket, wanted, PATIENCE)?;
     let mut answer = Answer::default();
     for sql in SETTINGS.into_iter().chain(["SELECT CONNECTION_ID()"]) {
         peer.send(&What::Query(sql.to_owned()))?;
@@ -188,4 +189,26 @@ fn text_row(cells: &[String]) -> Vec<u8> {
         payload.extend_from_slice(cell.as_bytes());
     }
     payload
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fake::{Fakes, Says};
+    use crate::peer;
+
+    #[test]
+    fn an_answer_is_waited_for_as_long_as_the_other_connections_wait() {
+        let late = peer::PATIENCE + Duration::from_millis(200);
+        let says = move |sql: &str| match sql.contains("CONNECTION_ID") {
+            true => Says::Row("id", "7"),
+            false if sql.contains("innodb") => Says::Late(late),
+            false => Says::Fine,
+        };
+        let fakes = Fakes::new(says, |_| Says::Fine);
+        let (_, id) = login(&fakes.place.stock).expect("an answer that is late");
+        assert_eq!(id, 7);
+    }
 }
