@@ -1,5 +1,6 @@
 //! Connections read from outside: as they were captured, damaged, cut and joined late, and between real clients and servers.
 
+mod attributes;
 mod bounds;
 #[path = "../common/captured.rs"]
 mod captured;
