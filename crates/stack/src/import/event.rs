@@ -31,6 +31,10 @@ pub(super) struct Request {
     pub(super) bytes: Option<(u64, u64)>,
     pub(super) error: Option<ServerError>,
     pub(super) counted: Option<Box<Counted>>,
+    /// The log has one request of so many.
+    pub(super) one_of: Option<u64>,
+    /// Only the time that it took can be why the log has it.
+    pub(super) by_time: bool,
 }
 
 impl Request {
@@ -45,6 +49,8 @@ impl Request {
             bytes: None,
             error: None,
             counted: None,
+            one_of: None,
+            by_time: true,
         }
     }
 }

@@ -10,6 +10,7 @@ use wire::sql::{autocommit, is_of_temporary, statements, verb};
 use wire::{Dialect, Family};
 
 use super::event::{Event, Request, When};
+use super::lines::has_word;
 
 /// A connection whose end was not seen.
 struct Connection {
@@ -98,11 +99,6 @@ fn last_of_transactions(text: &[u8]) -> Option<(Verb, &[u8])> {
     let all = statements(Family::Postgres, text).into_iter().rev();
     all.map(|each| (verb(Family::Postgres, each), each))
         .find(|(verb, _)| matches!(verb, Verb::Begin | Verb::Commit | Verb::Rollback))
-}
-
-fn has_word(text: &[u8], word: &str) -> bool {
-    text.split(|byte| !byte.is_ascii_alphabetic())
-        .any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Writes a trace of a log's events.

@@ -9,5 +9,6 @@ mod imported;
 mod kept;
 mod long;
 mod odd;
+mod partial;
 mod printed;
 mod running;
