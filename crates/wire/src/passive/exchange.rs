@@ -332,7 +332,7 @@ pub enum ParameterValue {
     Long(u64),
     /// Not kept: its length in bytes.
     Masked(u64),
-    /// Not read: its type, or where it begins, was not seen.
+    /// Not read: its type, where it begins, or where it ends was not seen.
     Unknown,
 }
 
