@@ -15,6 +15,10 @@ pub(super) enum Event {
     Request { session: String, request: Request },
     /// A session ended.
     Ended { session: String, at_ns: u64 },
+    /// The log was opened, by a server that starts or that goes on.
+    Opened,
+    /// A server starts: no session is left of the one before.
+    Started { at_ns: u64 },
 }
 
 /// A request as a log has it; nothing that it lacks is made up.

@@ -31,6 +31,7 @@ pub(super) fn read(
             finish(&mut entry, &mut read, tell)?;
             tells_waits = is_wait(&version);
             tell(Event::Version(version))?;
+            tell(Event::Opened)?;
             // The two lines of the header that follow; a log begins with it again after FLUSH LOGS and each start.
             lines.next()?;
             lines.next()?;

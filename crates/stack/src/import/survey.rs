@@ -65,6 +65,7 @@ impl Survey {
             }
             Event::Request { request, .. } => self.request(request),
             Event::Named { .. } | Event::Ended { .. } => {}
+            Event::Opened | Event::Started { .. } => {}
         }
     }
 

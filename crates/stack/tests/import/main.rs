@@ -11,4 +11,5 @@ mod long;
 mod odd;
 mod partial;
 mod printed;
+mod restarted;
 mod running;
