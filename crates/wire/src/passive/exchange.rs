@@ -246,7 +246,8 @@ pub struct Parameters {
 
 impl Parameters {
     /// Bytes of all values.
-    pub(super) fn bytes(&self) -> usize {
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.rows.iter().flatten().map(Parameter::bytes).sum()
     }
 
