@@ -8,6 +8,7 @@ mod foreign;
 #[path = "../common/held.rs"]
 mod held;
 mod made;
+mod names;
 mod offline;
 mod ours;
 mod packed;

@@ -45,10 +45,12 @@ pub(super) struct Group {
     pub(super) is_synced: bool,
     /// Bytes of text and parameters that it holds.
     pub(super) held: usize,
+    /// How many statements were prepared before it.
+    pub(super) prepared: u64,
 }
 
 impl Group {
-    pub(super) fn new(kind: Kind, message: Message) -> Self {
+    pub(super) fn new(kind: Kind, message: Message, prepared: u64) -> Self {
         Self {
             exchange: Box::new(Exchange::new(kind, message.began_ns)),
             due: 0,
@@ -59,6 +61,7 @@ impl Group {
             is_copy_in: false,
             is_synced: false,
             held: 0,
+            prepared,
         }
     }
 
