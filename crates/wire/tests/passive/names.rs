@@ -1,4 +1,4 @@
-//! Prepared statements of PostgreSQL that are freed by SQL.
+//! Prepared statements of PostgreSQL that are freed by SQL, and those that were never prepared.
 
 use wire::Family;
 use wire::passive::Side::{Client, Server};
@@ -100,6 +100,55 @@ fn a_name_that_is_used_again_at_once_is_the_new_statements() {
     let both = vec![(Client, flight.concat()), (Server, answers.concat())];
     let told = postgres([prepared(&BOTH), both, executed("a")].concat());
     assert_eq!(last(&told).as_deref(), Some("SELECT 9"));
+}
+
+#[test]
+fn a_parse_that_is_refused_gives_a_name_no_other_statement() {
+    let refused = || m(b'E', b"SERROR\0C42P05\0\0");
+    let flight = |parses: &[(&str, &str)]| -> Vec<u8> {
+        let parses = parses.iter().map(|(name, sql)| parse(name, sql));
+        [parses.collect::<Vec<_>>().concat(), SYNC.to_vec()].concat()
+    };
+    // The first is refused, and the server reads over the others.
+    for (parses, name, expected) in [
+        (&[("a", "SELECT 8")][..], "a", Some("SELECT 1")),
+        (
+            &[("a", "SELECT 8"), ("a", "SELECT 9")],
+            "a",
+            Some("SELECT 1"),
+        ),
+        (
+            &[("a", "SELECT 8"), ("B", "SELECT 9")],
+            "B",
+            Some("SELECT 2"),
+        ),
+        (&[("a", "SELECT 8"), ("", "SELECT 9")], "", Some("SELECT 3")),
+        (&[("new", "SELECT 8")], "new", None),
+        // The one without a name is freed before its Parse is read.
+        (&[("", "SELECT 8"), ("", "SELECT 9")], "", None),
+    ] {
+        let refusal = vec![
+            (Client, flight(parses)),
+            (Server, [refused(), ready()].concat()),
+        ];
+        let told = postgres([prepared(&BOTH), refusal, executed(name)].concat());
+        assert_eq!(last(&told).as_deref(), expected, "{parses:?}");
+    }
+    // What is sent after the error and before the Sync.
+    let told = postgres(
+        [
+            prepared(&BOTH),
+            vec![
+                (Client, [parse("x", "SELEC"), m(b'H', b"")].concat()),
+                (Server, refused()),
+                (Client, flight(&[("a", "SELECT 9")])),
+                (Server, ready()),
+            ],
+            executed("a"),
+        ]
+        .concat(),
+    );
+    assert_eq!(last(&told).as_deref(), Some("SELECT 1"));
 }
 
 /// As psycopg does it, for longer than so many names are remembered.

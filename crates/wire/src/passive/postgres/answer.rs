@@ -262,10 +262,14 @@ impl Postgres {
         {
             group.exchange.results += 1;
             group.exchange.error = Some(error.clone());
+            if let Some(parsed) = &mut group.parsed {
+                parsed.refused();
+            }
         }
         if due == Answer::UntilReady {
             return;
         }
+        let mut parsed = Vec::new();
         while let Some(due) = self.due.front().copied() {
             if matches!(due.answer, Answer::Ready | Answer::UntilReady) {
                 break;
@@ -273,7 +277,14 @@ impl Postgres {
             self.pop();
             if let Some(group) = self.group(due.group) {
                 group.exchange.error.get_or_insert_with(|| error.clone());
+                if due.answer == Answer::Parsed {
+                    parsed.extend(group.parsed.take());
+                }
             }
+        }
+        // Several may have one name: the last one has it.
+        for each in parsed.into_iter().rev() {
+            self.names.take_back(each);
         }
         if self.due.is_empty() {
             self.skips = Some(error);

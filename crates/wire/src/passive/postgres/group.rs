@@ -1,6 +1,7 @@
 //! Exchanges under way: the client's messages that belong together, and the answers that they wait for.
 
 use super::frames::Message;
+use super::names::Parsed;
 use crate::passive::{Exchange, Kind};
 
 /// What the server answers to one message.
@@ -47,6 +48,8 @@ pub(super) struct Group {
     pub(super) held: usize,
     /// How many statements were prepared before it.
     pub(super) prepared: u64,
+    /// Of its Parse.
+    pub(super) parsed: Option<Parsed>,
 }
 
 impl Group {
@@ -62,6 +65,7 @@ impl Group {
             is_synced: false,
             held: 0,
             prepared,
+            parsed: None,
         }
     }
 

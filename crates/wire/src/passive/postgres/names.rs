@@ -31,6 +31,24 @@ pub(super) struct Portal {
     pub(super) is_suspended: bool,
 }
 
+/// A Parse that is not answered yet.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    name: Vec<u8>,
+    number: u64,
+    /// What its name meant before.
+    replaced: Option<Statement>,
+}
+
+impl Parsed {
+    /// The server has refused it, which frees the statement without a name.
+    pub(super) fn refused(&mut self) {
+        if self.name.is_empty() {
+            self.replaced = None;
+        }
+    }
+}
+
 /// Both.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -42,10 +60,31 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn add_statement(&mut self, name: &[u8], mut statement: Statement) {
-        self.remove_statement(name);
-        statement.number = self.added;
+    pub(super) fn parse(&mut self, name: &[u8], mut statement: Statement) -> Parsed {
+        let replaced = self.remove_statement(name);
+        let number = self.added;
+        statement.number = number;
         self.added += 1;
+        self.add_statement(name, statement);
+        Parsed {
+            name: name.to_vec(),
+            number,
+            replaced,
+        }
+    }
+
+    /// There is no such statement: its name means what it meant before.
+    pub(super) fn take_back(&mut self, parsed: Parsed) {
+        let known = self.statements.get(&parsed.name);
+        if known.is_some_and(|known| known.number == parsed.number) {
+            self.remove_statement(&parsed.name);
+            if let Some(replaced) = parsed.replaced {
+                self.add_statement(&parsed.name, replaced);
+            }
+        }
+    }
+
+    fn add_statement(&mut self, name: &[u8], mut statement: Statement) {
         if self.statements.len() >= NAMES_MAX {
             return;
         }

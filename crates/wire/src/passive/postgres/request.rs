@@ -249,7 +249,10 @@ impl Postgres {
                 types,
                 ..Statement::default()
             };
-            self.names.add_statement(name, statement);
+            // What the server reads over, it does not prepare.
+            if self.skips.is_none() {
+                group.parsed = Some(self.names.parse(name, statement));
+            }
         }
     }
 
