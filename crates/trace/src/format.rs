@@ -58,7 +58,7 @@ pub enum Capture {
 pub enum Lack {
     /// When answers came.
     AnswerTimes,
-    /// Statements that took less than the server was asked to log.
+    /// Statements that the server was not asked to log, such as short ones.
     ShortStatements,
     /// How long the client took between two statements: the clock is too coarse, or statements between them are not logged.
     Gaps,

@@ -1,5 +1,6 @@
 //! Traces written and read again: whole, cut off, damaged, on a disk without room.
 
+mod masked;
 mod slow;
 
 use std::io;

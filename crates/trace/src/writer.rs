@@ -322,12 +322,7 @@ impl State {
         }
         // The text may be the first of the block.
         self.open_block();
-        let escapes = exchange.backslash_escapes;
-        let texts = &mut self.texts;
-        let text = exchange
-            .text
-            .as_ref()
-            .map(|text| texts.number(&mut self.records, text, escapes));
+        let text = self.texts.number(&mut self.records, &exchange);
         let before = self.records.len();
         self.record(EXCHANGE, connection);
         put_exchange(&mut self.records, &exchange, text, self.base_ns);

@@ -27,7 +27,7 @@ Lack = Literal[
 
 LACKS: Mapping[Lack, str] = {
     "answer_times": "when answers came",
-    "short_statements": "statements that took less than the server was asked to log",
+    "short_statements": "statements that the server was not asked to log",
     "gaps": "how long the client took between statements",
     "round_trips": "round trips",
     "packets": "packets",

@@ -17,6 +17,9 @@ from upshift.values import Value
 
 SCHEMA_VERSION = 1
 
+_SHORT_US = 1000
+"""A log without a statement below this may have been written with a threshold."""
+
 
 class TopStatement(Value):
     """One of the statements with the most time."""
@@ -140,10 +143,13 @@ def _of_log(log: Log) -> list[str]:
     """What a log does not tell."""
     found = [f"the trace was made of a {log.format} log: times are the server's, and the client's gap holds the network"]
     if "short_statements" in log.lacks:
-        least = f"{(log.shortest_us or 0) / 1000:.1f} ms"
-        found.append(
-            f"the log has no statement below {least}: shorter ones may be missing, and shares are of those that are there"
+        least_us = log.shortest_us or 0
+        missing = (
+            f"the log has no statement below {least_us / 1000:.1f} ms: shorter ones may be missing"
+            if least_us >= _SHORT_US
+            else "short statements may be missing from the log"
         )
+        found.append(f"{missing}, and shares are of those that are there")
     if log.clock:
         found.append(f"the log's clock is {log.clock}: its times are taken as they stand")
     return found

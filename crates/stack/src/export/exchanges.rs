@@ -1,21 +1,14 @@
 //! exchanges.parquet: a row an exchange.
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use trace::{Begin, Lack};
-use wire::Dialect;
-use wire::passive::{Exchange, Kind, Text};
-use wire::sql::digest_text;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
+use wire::passive::{Exchange, Kind};
 
+use super::digests::Digests;
 use super::table::{Table, Type, Value};
 use crate::names::Named;
 use crate::parameters;
-
-/// Digests that are remembered by their text, so that each is made once.
-const DIGESTS_MAX: usize = 1 << 16;
 
 const COLUMNS: [(&str, Type); 39] = [
     ("exchange", Type::Int),
@@ -59,19 +52,11 @@ const COLUMNS: [(&str, Type); 39] = [
     ("temporary_disk_tables", Type::Int),
 ];
 
-/// A statement's text and digest as they stand in every row.
-#[derive(Clone)]
-struct Digest {
-    sql: Arc<str>,
-    /// None where the text is no statement.
-    digest: Option<(Arc<str>, Arc<str>)>,
-}
-
 pub(super) struct Exchanges {
     table: Table,
     begin: Begin,
     number: i64,
-    digests: HashMap<(u128, bool, bool), Digest>,
+    digests: Digests,
 }
 
 impl Exchanges {
@@ -82,7 +67,7 @@ impl Exchanges {
             table: Table::create(path, &COLUMNS)?,
             begin: begin.clone(),
             number: 0,
-            digests: HashMap::new(),
+            digests: Digests::new(begin.family()),
         })
     }
 
@@ -93,10 +78,7 @@ impl Exchanges {
     pub(super) fn add(&mut self, connection: u32, exchange: &Exchange) -> anyhow::Result<()> {
         self.number += 1;
         let number = self.number;
-        let digest = exchange
-            .text
-            .as_ref()
-            .map(|text| self.digest(text, exchange));
+        let digest = self.digests.of(exchange);
         let (statement, digest_text) = digest
             .as_ref()
             .and_then(|digest| digest.digest.clone())
@@ -166,38 +148,5 @@ impl Exchanges {
     /// The system's, with the file's name.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         self.table.finish()
-    }
-
-    fn digest(&mut self, text: &Text, exchange: &Exchange) -> Digest {
-        // The name of a database is no statement.
-        let is_statement = exchange.kind != Kind::InitDb;
-        let escapes = exchange.backslash_escapes;
-        let key = (
-            xxh3_128_with_seed(&text.bytes, text.length),
-            escapes,
-            is_statement,
-        );
-        if let Some(known) = self.digests.get(&key) {
-            return known.clone();
-        }
-        let dialect = Dialect {
-            family: self.begin.family(),
-            backslash_escapes: escapes,
-        };
-        let sql = String::from_utf8_lossy(&text.bytes);
-        let digest = is_statement.then(|| {
-            let digest = digest_text(dialect, &sql);
-            let hash = format!("{:016x}", xxh3_64(digest.as_bytes()));
-            (Arc::from(hash), Arc::from(digest))
-        });
-        let made = Digest {
-            sql: Arc::from(sql),
-            digest,
-        };
-        if self.digests.len() >= DIGESTS_MAX {
-            self.digests.clear();
-        }
-        self.digests.insert(key, made.clone());
-        made
     }
 }

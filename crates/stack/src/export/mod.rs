@@ -1,6 +1,7 @@
 //! A trace as Parquet files for SQL, and a trace.json about the whole. docs/reference/trace.md has the columns.
 
 mod about;
+mod digests;
 mod exchanges;
 mod order;
 mod sessions;
@@ -42,7 +43,8 @@ pub fn run(trace: &Path, folder: &Path) -> anyhow::Result<()> {
             if exchange.incomplete {
                 continue;
             }
-            if let Some((connection, exchange)) = ordered.add(connection, exchange) {
+            ordered.add(connection, exchange);
+            while let Some((connection, exchange)) = ordered.due() {
                 exchanges.add(connection, &exchange)?;
             }
         }

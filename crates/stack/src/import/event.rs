@@ -15,6 +15,10 @@ pub(super) enum Event {
     Request { session: String, request: Request },
     /// A session ended.
     Ended { session: String, at_ns: u64 },
+    /// The log was opened, by a server that starts or that goes on.
+    Opened,
+    /// A server starts: no session is left of the one before.
+    Started { at_ns: u64 },
 }
 
 /// A request as a log has it; nothing that it lacks is made up.
@@ -31,6 +35,10 @@ pub(super) struct Request {
     pub(super) bytes: Option<(u64, u64)>,
     pub(super) error: Option<ServerError>,
     pub(super) counted: Option<Box<Counted>>,
+    /// The log has one request of so many.
+    pub(super) one_of: Option<u64>,
+    /// Only the time that it took can be why the log has it.
+    pub(super) by_time: bool,
 }
 
 impl Request {
@@ -45,6 +53,8 @@ impl Request {
             bytes: None,
             error: None,
             counted: None,
+            one_of: None,
+            by_time: true,
         }
     }
 }

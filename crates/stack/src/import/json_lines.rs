@@ -10,6 +10,7 @@ use super::event::Read;
 use super::lines::Lines;
 use super::options::Options;
 use super::summary::Summary;
+use super::survey::Missing;
 use crate::failure::Failure;
 use crate::line::Line;
 
@@ -52,6 +53,7 @@ pub(super) fn run(options: &Options) -> Result<Summary<'_>, Failure> {
         requests: copy.requests,
         trace_bytes: written.bytes,
         shortest_us: log.as_ref().and_then(|log| log.shortest_us),
+        missing: log.as_ref().and_then(Missing::of),
         clock: log.as_ref().and_then(|log| log.clock.clone()),
         lacks: log.map(|log| log.lacks).unwrap_or_default(),
         read: Read {

@@ -89,3 +89,9 @@ pub(super) fn split<'a>(text: &'a [u8], sign: &[u8]) -> Option<(&'a [u8], &'a [u
     let at = text.windows(sign.len()).position(|window| window == sign)?;
     Some((&text[..at], &text[at + sign.len()..]))
 }
+
+/// Whether a text has the word anywhere, in a literal or a comment, too.
+pub(super) fn has_word(text: &[u8], word: &str) -> bool {
+    text.split(|byte| !byte.is_ascii_alphabetic())
+        .any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+}

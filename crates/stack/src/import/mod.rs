@@ -90,6 +90,7 @@ fn of_log<'a>(options: &'a Options, family: &str, reader: Reader) -> Result<Summ
         return Err(nothing(options, &read));
     };
     let log = survey.log(options.format, &read);
+    let missing = survey.missing();
     let begin = Begin {
         family: family.to_owned(),
         began_unix_us: began_ns / 1000,
@@ -133,6 +134,7 @@ fn of_log<'a>(options: &'a Options, family: &str, reader: Reader) -> Result<Summ
         trace_bytes: written.bytes,
         lacks: log.lacks,
         shortest_us: log.shortest_us,
+        missing,
         clock: log.clock,
         read,
     })

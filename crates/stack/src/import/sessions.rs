@@ -10,6 +10,7 @@ use wire::sql::{autocommit, is_of_temporary, statements, verb};
 use wire::{Dialect, Family};
 
 use super::event::{Event, Request, When};
+use super::lines::has_word;
 
 /// A connection whose end was not seen.
 struct Connection {
@@ -100,11 +101,6 @@ fn last_of_transactions(text: &[u8]) -> Option<(Verb, &[u8])> {
         .find(|(verb, _)| matches!(verb, Verb::Begin | Verb::Commit | Verb::Rollback))
 }
 
-fn has_word(text: &[u8], word: &str) -> bool {
-    text.split(|byte| !byte.is_ascii_alphabetic())
-        .any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
-}
-
 /// Writes a trace of a log's events.
 pub(super) struct Sessions<'a> {
     writer: &'a TraceWriter,
@@ -138,7 +134,12 @@ impl<'a> Sessions<'a> {
 
     pub(super) fn take(&mut self, event: Event) {
         match event {
-            Event::Version(version) => self.version = version,
+            Event::Version(version) => {
+                if self.version != version {
+                    self.started(0);
+                }
+                self.version = version;
+            }
             Event::Began { session, at_ns } => {
                 self.ended(&session, at_ns);
                 self.connection(session, at_ns, false);
@@ -157,7 +158,27 @@ impl<'a> Sessions<'a> {
             },
             Event::Request { session, request } => self.request(session, request),
             Event::Ended { session, at_ns } => self.ended(&session, at_ns),
+            Event::Opened => self.opened(),
+            Event::Started { at_ns } => self.started(at_ns),
         }
+    }
+
+    /// A server that starts gives its first connections the numbers that others had before, and in both cases MySQL's header is the same.
+    /// Of what was open, nothing that comes says how it ended.
+    fn opened(&mut self) {
+        for known in self.open.values_mut() {
+            known.state.open = false;
+            known.transactions.forget();
+        }
+    }
+
+    fn started(&mut self, at_ns: u64) {
+        let mut sessions: Vec<_> = self.open.keys().cloned().collect();
+        sessions.sort_unstable();
+        for session in sessions {
+            self.ended(&session, at_ns);
+        }
+        self.clients.clear();
     }
 
     /// Connections whose end the log has not stay open.

@@ -1,9 +1,11 @@
 //! MySQL's slow log, with or without log_slow_extra, Percona Server's and MariaDB's.
 
-use wire::passive::{Counted, Kind, ServerError};
+use wire::Family;
+use wire::passive::{Counted, Kind, ServerError, Verb};
+use wire::sql::verb;
 
 use super::event::{Event, Read, Request, When};
-use super::lines::{Lines, split, trimmed};
+use super::lines::{Lines, has_word, split, trimmed};
 use super::when::{Shown, short_time, span_ns, time};
 use crate::failure::Failure;
 
@@ -29,6 +31,7 @@ pub(super) fn read(
             finish(&mut entry, &mut read, tell)?;
             tells_waits = is_wait(&version);
             tell(Event::Version(version))?;
+            tell(Event::Opened)?;
             // The two lines of the header that follow; a log begins with it again after FLUSH LOGS and each start.
             lines.next()?;
             lines.next()?;
@@ -163,6 +166,14 @@ impl Entry {
                 sqlstate: String::new(),
             });
         request.counted = self.counted().known();
+        request.one_of = self.count("Log_slow_rate_limit");
+        request.by_time = match &request.text {
+            Some(text) => self.used_index() || reads_no_table(text),
+            None => !matches!(
+                request.kind,
+                Kind::Execute | Kind::BulkExecute | Kind::Fetch
+            ),
+        };
         Some(Event::Request {
             session: session.to_owned(),
             request,
@@ -198,6 +209,15 @@ impl Entry {
         is_table.then_some(in_order > 0 && in_order >= examined.div_ceil(2))
     }
 
+    /// Whether log_queries_not_using_indexes, which has scans written however short they are, cannot be why it was written.
+    fn used_index(&self) -> bool {
+        if let Some(scan) = self.figure("Full_scan") {
+            return scan == "No" && self.figure("Full_join") != Some("Yes");
+        }
+        let scans = ["Read_first", "Read_last", "Read_rnd_next"];
+        self.count("Read_key") > Some(0) && scans.iter().all(|name| self.count(name) == Some(0))
+    }
+
     /// The clock shows when the entry was written. A session can set the time that `Start` and `SET timestamp` have.
     fn when(&self, lasted_ns: u64, clock: &mut Option<String>) -> Option<When> {
         let Shown {
@@ -207,6 +227,24 @@ impl Entry {
         *clock = of_entry;
         Some(When::Until(at_ns, lasted_ns))
     }
+}
+
+/// Whether a statement uses no table, or only adds rows to one: it cannot be one that used no index.
+fn reads_no_table(statement: &[u8]) -> bool {
+    let verbs = [
+        Verb::Begin,
+        Verb::Commit,
+        Verb::Rollback,
+        Verb::Savepoint,
+        Verb::Set,
+        Verb::Select,
+        Verb::Insert,
+        Verb::Replace,
+    ];
+    verbs.contains(&verb(Family::Mysql, statement))
+        && !["FROM", "TABLE"]
+            .iter()
+            .any(|word| has_word(statement, word))
 }
 
 /// `# Query_time: 0.000006  Lock_time: 0.000000 ...`; a value may be empty.

@@ -7,6 +7,7 @@ use serde_json::json;
 use trace::Lack;
 
 use super::event::Read;
+use super::survey::Missing;
 use crate::failure::Failure;
 use crate::output::{counted, quoted};
 
@@ -20,6 +21,8 @@ pub(super) struct Summary<'a> {
     pub(super) trace_bytes: u64,
     pub(super) lacks: Vec<Lack>,
     pub(super) shortest_us: Option<u64>,
+    /// Why short statements may be missing, as far as it is known.
+    pub(super) missing: Option<Missing>,
     pub(super) clock: Option<String>,
     pub(super) read: Read,
 }
@@ -75,11 +78,17 @@ impl Summary<'_> {
                 "times are taken unchanged: the log does not say how far its clock ({clock}) is from UTC"
             ));
         }
-        if let (true, Some(shortest_us)) = (self.is_short(), self.shortest_us) {
-            say(format!(
-                "the log has no statement below {:.1} ms: shorter ones may be missing",
-                shortest_us as f64 / 1000.0
-            ));
+        if let Some(missing) = self.missing {
+            say(match missing {
+                Missing::AllButOneOf(all) => format!(
+                    "the server wrote one statement of {all} (log_slow_rate_limit): the others are missing"
+                ),
+                Missing::Short => format!(
+                    "the log has no statement below {:.1} ms: shorter ones may be missing",
+                    self.shortest_us.unwrap_or_default() as f64 / 1000.0
+                ),
+                Missing::Unproven => "the statements below 1 ms may be in the log only because they used no index: other short ones may be missing".to_owned(),
+            });
         }
         let lacks: Vec<&str> = self.lacks.iter().map(|lack| words(*lack)).collect();
         if !lacks.is_empty() {
@@ -87,10 +96,6 @@ impl Summary<'_> {
         }
         say(format!("next: {}", self.next()));
         text
-    }
-
-    fn is_short(&self) -> bool {
-        self.lacks.contains(&Lack::ShortStatements)
     }
 
     fn next(&self) -> String {

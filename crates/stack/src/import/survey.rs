@@ -11,6 +11,26 @@ const SECOND_NS: u64 = 1000 * MILLISECOND_NS;
 /// Of this many requests one may have no time, such as the last ones of the log.
 const UNTIMED: u64 = 20;
 
+/// Why a log may have no statement of those that are short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The server wrote one request of so many, long ones or short ones.
+    AllButOneOf(u64),
+    /// There is none.
+    Short,
+    /// Those that are there may be there for another reason than their time.
+    Unproven,
+}
+
+impl Missing {
+    /// As far as a trace says of its log.
+    pub(super) fn of(log: &Log) -> Option<Self> {
+        let shortest_us = log.shortest_us?;
+        let is_said = log.lacks.contains(&Lack::ShortStatements);
+        (is_said && shortest_us >= MILLISECOND_NS / 1000).then_some(Self::Short)
+    }
+}
+
 /// What all events say together.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
@@ -20,6 +40,9 @@ pub(super) struct Survey {
     pub(super) version: Option<String>,
     timed: u64,
     shortest_ns: Option<u64>,
+    /// Of those that only their time has brought into the log.
+    shortest_by_time_ns: Option<u64>,
+    one_of: Option<u64>,
     /// A time that is no whole second.
     fine_clock: bool,
     with_rows: u64,
@@ -42,6 +65,7 @@ impl Survey {
             }
             Event::Request { request, .. } => self.request(request),
             Event::Named { .. } | Event::Ended { .. } => {}
+            Event::Opened | Event::Started { .. } => {}
         }
     }
 
@@ -55,9 +79,13 @@ impl Survey {
         self.requests += 1;
         self.timed += u64::from(ended_ns.is_some());
         if let Some(lasted_ns) = request.when.lasted_ns() {
-            let shortest = self.shortest_ns.unwrap_or(u64::MAX);
-            self.shortest_ns = Some(shortest.min(lasted_ns));
+            let least = |known: Option<u64>| known.map_or(lasted_ns, |known| known.min(lasted_ns));
+            self.shortest_ns = Some(least(self.shortest_ns));
+            if request.by_time {
+                self.shortest_by_time_ns = Some(least(self.shortest_by_time_ns));
+            }
         }
+        self.one_of = self.one_of.max(request.one_of);
         self.fine_clock |= !request.when.shown_ns().is_multiple_of(SECOND_NS);
         self.with_rows += u64::from(request.rows.is_some());
         self.with_affected += u64::from(request.affected.is_some());
@@ -66,14 +94,29 @@ impl Survey {
         self.errors += u64::from(request.error.is_some());
     }
 
+    fn without_times(&self) -> bool {
+        let untimed = self.requests - self.timed;
+        untimed * UNTIMED > self.requests
+    }
+
+    /// Why short statements may be missing; none where they are there, or nothing has a time.
+    pub(super) fn missing(&self) -> Option<Missing> {
+        if self.without_times() {
+            return None;
+        }
+        let is_short = |lasted_ns: u64| lasted_ns < MILLISECOND_NS;
+        match (self.one_of, self.shortest_ns?, self.shortest_by_time_ns) {
+            (Some(one_of), ..) if one_of > 1 => Some(Missing::AllButOneOf(one_of)),
+            (_, shortest_ns, _) if !is_short(shortest_ns) => Some(Missing::Short),
+            (_, _, by_time_ns) if by_time_ns.is_some_and(is_short) => None,
+            _ => Some(Missing::Unproven),
+        }
+    }
+
     /// What the trace says of its log.
     pub(super) fn log(&self, format: Format, read: &Read) -> Log {
-        let untimed = self.requests - self.timed;
-        let without_times = untimed * UNTIMED > self.requests;
-        let short = !without_times
-            && self
-                .shortest_ns
-                .is_some_and(|shortest| shortest >= MILLISECOND_NS);
+        let without_times = self.without_times();
+        let short = self.missing().is_some();
         let all = |with: u64| with == self.requests;
         // No log tells of what crossed the wire, but for the bytes in log_slow_extra's.
         let mut lacks = vec![

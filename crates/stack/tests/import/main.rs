@@ -9,5 +9,7 @@ mod imported;
 mod kept;
 mod long;
 mod odd;
+mod partial;
 mod printed;
+mod restarted;
 mod running;

@@ -246,7 +246,8 @@ pub struct Parameters {
 
 impl Parameters {
     /// Bytes of all values.
-    pub(super) fn bytes(&self) -> usize {
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.rows.iter().flatten().map(Parameter::bytes).sum()
     }
 
@@ -332,7 +333,7 @@ pub enum ParameterValue {
     Long(u64),
     /// Not kept: its length in bytes.
     Masked(u64),
-    /// Not read: its type, or where it begins, was not seen.
+    /// Not read: its type, where it begins, or where it ends was not seen.
     Unknown,
 }
 

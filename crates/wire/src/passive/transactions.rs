@@ -59,7 +59,7 @@ impl Transactions {
     }
 
     /// What was open is not known any more.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         if std::mem::take(&mut self.open) {
             self.number += 1;
         }

@@ -16,7 +16,7 @@ pub fn m(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &length, body].concat()
 }
 
-fn startup() -> Passed {
+pub fn startup() -> Passed {
     let body = b"\0\x03\0\0user\0geheim\0application_name\0shop\0\0";
     let length = (body.len() as u32 + 4).to_be_bytes();
     vec![

@@ -1,5 +1,6 @@
 //! Connections read from outside: as they were captured, damaged, cut and joined late, and between real clients and servers.
 
+mod attributes;
 mod bounds;
 #[path = "../common/captured.rs"]
 mod captured;
@@ -7,6 +8,7 @@ mod foreign;
 #[path = "../common/held.rs"]
 mod held;
 mod made;
+mod names;
 mod offline;
 mod ours;
 mod packed;

@@ -69,13 +69,18 @@ impl Messages {
     /// `tell`'s.
     pub(super) fn take(&mut self, message: Message, tell: &mut Tell<'_>) -> Result<(), Failure> {
         let text = message.text.as_slice();
+        if message.severity != "LOG" {
+            return self.failed(message, tell);
+        }
         if let Some(rest) = text.strip_prefix(b"starting PostgreSQL ") {
+            self.started(message.at_ns, tell)?;
             let end = rest.iter().position(|byte| *byte == b' ');
             let version = String::from_utf8_lossy(&rest[..end.unwrap_or(rest.len())]);
             return tell(Event::Version(version.into_owned()));
         }
-        if message.severity != "LOG" {
-            return self.failed(message, tell);
+        // After a crash of one of them.
+        if text.starts_with(b"all server processes terminated; reinitializing") {
+            return self.started(message.at_ns, tell);
         }
         let session = message.session.clone();
         if text.starts_with(b"connection received") {
@@ -103,12 +108,23 @@ impl Messages {
     /// # Errors
     /// `tell`'s.
     pub(super) fn finish(mut self, tell: &mut Tell<'_>) -> Result<Read, Failure> {
+        self.forget_all(tell)?;
+        Ok(self.read)
+    }
+
+    /// No session is left: later ones may have their numbers again.
+    fn started(&mut self, at_ns: u64, tell: &mut Tell<'_>) -> Result<(), Failure> {
+        self.forget_all(tell)?;
+        tell(Event::Started { at_ns })
+    }
+
+    fn forget_all(&mut self, tell: &mut Tell<'_>) -> Result<(), Failure> {
         let mut left: Vec<_> = self.sessions.keys().cloned().collect();
         left.sort();
         for session in left {
             self.forget(&session, tell)?;
         }
-        Ok(self.read)
+        Ok(())
     }
 
     fn forget(&mut self, session: &str, tell: &mut Tell<'_>) -> Result<(), Failure> {

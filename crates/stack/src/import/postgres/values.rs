@@ -41,6 +41,8 @@ fn quoted(text: &[u8]) -> Option<(ParameterValue, &[u8])> {
         }
     }
     let value = match std::str::from_utf8(&value) {
+        // Of a value longer than log_parameter_max_length this stands behind its begin.
+        _ if value.ends_with(b"...") => ParameterValue::Unknown,
         Ok(_) => ParameterValue::Text(value),
         Err(_) => ParameterValue::Binary(value),
     };
@@ -67,6 +69,11 @@ mod tests {
             (
                 "Parameters: $1 = 'it''s, $2 = x', $2 = ''",
                 vec![text("it's, $2 = x"), text("")],
+            ),
+            // With log_parameter_max_length=4.
+            (
+                "parameters: $1 = 'it''s...', $2 = '4', $3 = 'a..'",
+                vec![ParameterValue::Unknown, text("4"), text("a..")],
             ),
         ] {
             assert_eq!(shown(detail), Some(expected), "{detail}");

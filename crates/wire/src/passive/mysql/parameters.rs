@@ -29,14 +29,15 @@ const BULK_TYPES: u16 = 128;
 /// A statement has no more.
 const PARAMETERS_MAX: u64 = 65_535;
 
-/// The parameters of COM_STMT_EXECUTE, from behind the statement's id. What was not kept of the payload makes them `cut`.
+/// The parameters of COM_STMT_EXECUTE, from behind the statement's id. What was not kept of the payload makes them `cut`. `agreed` says
+/// whether statements have attributes; without a login the execution says so itself.
 pub(super) fn execute(
     payload: &[u8],
-    has_attributes: bool,
+    agreed: Option<bool>,
     prepared: &mut Prepared,
 ) -> Option<Parameters> {
     let mut parameters = Parameters::default();
-    parameters.cut = match read(payload, has_attributes, prepared) {
+    parameters.cut = match read(payload, agreed, prepared) {
         Ok(None) => return None,
         Ok(Some((row, whole))) => {
             parameters.rows.push(row);
@@ -54,12 +55,13 @@ type Row = Vec<Parameter>;
 
 fn read(
     payload: &[u8],
-    has_attributes: bool,
+    agreed: Option<bool>,
     prepared: &mut Prepared,
 ) -> Result<Option<(Row, bool)>, Error> {
     let mut fields = Fields(payload);
     let flags = fields.u8()?;
     fields.u32()?;
+    let has_attributes = agreed.unwrap_or(flags & COUNT_AVAILABLE != 0);
     let Some(own) = prepared.parameters else {
         // How many there are was not seen.
         return if fields.0.is_empty() {

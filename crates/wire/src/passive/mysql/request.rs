@@ -228,9 +228,8 @@ impl Request {
             FETCH => self.exchange.fetch_size = fields.u32().ok().map(u64::from),
             _ => {
                 self.exchange.early_close = std::mem::take(&mut prepared.has_cursor);
-                let has_attributes = agreed.query_attributes.unwrap_or(false);
                 self.exchange.parameters = match self.command {
-                    EXECUTE => parameters::execute(fields.0, has_attributes, prepared),
+                    EXECUTE => parameters::execute(fields.0, agreed.query_attributes, prepared),
                     BULK_EXECUTE => Some(parameters::bulk(fields.0, prepared)),
                     _ => None,
                 };

@@ -7,6 +7,8 @@ use super::login::LENGTH_MAX;
 use super::{LOGIN_BYTES, Out, Phase, Postgres, keep};
 use crate::passive::{Exchange, Kind, Observed, ServerError, Verb, Why};
 use crate::postgres::message;
+use crate::sql::deallocated;
+use crate::{Dialect, Family};
 
 const COPY_BOTH: u8 = b'W';
 const FUNCTION_RESULT: u8 = b'V';
@@ -220,6 +222,14 @@ impl Postgres {
             _ => {}
         }
         let portal = group.portal.clone();
+        let is_one = words == b"DEALLOCATE";
+        let name = is_one.then(|| deallocated_by(exchange, due)).flatten();
+        let prepared = group.prepared;
+        match (words, name) {
+            (_, Some(name)) => self.names.deallocate(&name, prepared),
+            (b"DEALLOCATE ALL" | b"DISCARD ALL", _) => self.names.deallocate_all(prepared),
+            _ => {}
+        }
         if let Some(portal) = portal.and_then(|name| self.names.portal(&name)) {
             portal.is_suspended = false;
         }
@@ -252,10 +262,14 @@ impl Postgres {
         {
             group.exchange.results += 1;
             group.exchange.error = Some(error.clone());
+            if let Some(parsed) = &mut group.parsed {
+                parsed.refused();
+            }
         }
         if due == Answer::UntilReady {
             return;
         }
+        let mut parsed = Vec::new();
         while let Some(due) = self.due.front().copied() {
             if matches!(due.answer, Answer::Ready | Answer::UntilReady) {
                 break;
@@ -263,7 +277,14 @@ impl Postgres {
             self.pop();
             if let Some(group) = self.group(due.group) {
                 group.exchange.error.get_or_insert_with(|| error.clone());
+                if due.answer == Answer::Parsed {
+                    parsed.extend(group.parsed.take());
+                }
             }
+        }
+        // Several may have one name: the last one has it.
+        for each in parsed.into_iter().rev() {
+            self.names.take_back(each);
         }
         if self.due.is_empty() {
             self.skips = Some(error);
@@ -296,6 +317,23 @@ impl Postgres {
             && exchange.verb != Some(Verb::Set);
         (!group.is_synced && works && exchange.in_transaction_after.is_none()).then_some(true)
     }
+}
+
+/// The name of the prepared statement that was freed by what was answered last.
+fn deallocated_by(exchange: &Exchange, due: Answer) -> Option<Vec<u8>> {
+    let text = exchange.text.as_ref()?;
+    let is_whole = text.length == text.bytes.len() as u64;
+    let dialect = Dialect {
+        family: Family::Postgres,
+        backslash_escapes: exchange.backslash_escapes,
+    };
+    let number = match due {
+        Answer::UntilReady => exchange.results.checked_sub(1)?,
+        _ => 0,
+    };
+    is_whole
+        .then(|| deallocated(dialect, &text.bytes, number as usize))
+        .flatten()
 }
 
 fn is_answer(tag: u8) -> bool {

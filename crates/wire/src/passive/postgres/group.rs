@@ -1,6 +1,7 @@
 //! Exchanges under way: the client's messages that belong together, and the answers that they wait for.
 
 use super::frames::Message;
+use super::names::Parsed;
 use crate::passive::{Exchange, Kind};
 
 /// What the server answers to one message.
@@ -45,10 +46,14 @@ pub(super) struct Group {
     pub(super) is_synced: bool,
     /// Bytes of text and parameters that it holds.
     pub(super) held: usize,
+    /// How many statements were prepared before it.
+    pub(super) prepared: u64,
+    /// Of its Parse.
+    pub(super) parsed: Option<Parsed>,
 }
 
 impl Group {
-    pub(super) fn new(kind: Kind, message: Message) -> Self {
+    pub(super) fn new(kind: Kind, message: Message, prepared: u64) -> Self {
         Self {
             exchange: Box::new(Exchange::new(kind, message.began_ns)),
             due: 0,
@@ -59,6 +64,8 @@ impl Group {
             is_copy_in: false,
             is_synced: false,
             held: 0,
+            prepared,
+            parsed: None,
         }
     }
 

@@ -168,7 +168,7 @@ impl Postgres {
     /// Begin an exchange. The one before is closed to further messages.
     fn begin(&mut self, kind: Kind, message: Message) {
         self.close_last();
-        let mut group = Group::new(kind, message);
+        let mut group = Group::new(kind, message, self.names.added);
         group.exchange.backslash_escapes = self.backslash_escapes;
         // The answer to the one before has not begun.
         let mut before = self.groups.iter().rev();
@@ -247,8 +247,12 @@ impl Postgres {
                 verb: group.exchange.verb,
                 is_secret,
                 types,
+                ..Statement::default()
             };
-            self.names.add_statement(name, statement);
+            // What the server reads over, it does not prepare.
+            if self.skips.is_none() {
+                group.parsed = Some(self.names.parse(name, statement));
+            }
         }
     }
 
