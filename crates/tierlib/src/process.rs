@@ -164,6 +164,9 @@ fn start_control() -> Result<(), String> {
                 None => {}
                 Some(None) => return,
                 Some(Some(tier)) => {
+                    if matches!(side(), Side::Spoilt(_)) {
+                        tier.changed_by_child();
+                    }
                     tier.control();
                     say_notice(tier);
                 }

@@ -3,13 +3,16 @@
 mod common;
 
 use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
 
 use common::{counter, get, open, path, preloaded, put, run, run_as};
+use tiercache::Mode;
 
 workers!(
     c21_ways_worker,
     c21_append_worker,
     c21_harmless_worker,
+    c21_told_worker,
     c22_alone_worker,
     c19_foreign_worker,
 );
@@ -174,12 +177,38 @@ fn c21_harmless_worker() {
         // SAFETY: as above.
         assert_eq!(unsafe { libc::truncate(plain.as_ptr(), 0) }, 0);
     });
+    // A sync changes nothing.
+    // SAFETY: our own descriptor.
+    in_child(|| unsafe { assert_eq!((libc::fsync(fd), libc::fdatasync(fd)), (0, 0)) });
     let before = common::snapshot().counter(tiercache::Counter::Hits);
     assert_eq!(get(fd, 0), Ok(1));
     assert_eq!(
         common::snapshot().counter(tiercache::Counter::Hits),
         before + 1
     );
+}
+
+#[test]
+fn c21_a_tier_that_a_child_has_spoilt_says_that_it_is_off() {
+    let text = run("c21_told_worker");
+    assert_eq!(text.matches("upshift tier:").count(), 1, "{text}");
+}
+
+fn c21_told_worker() {
+    let fd = file("c21t.ibd", 1);
+    assert_eq!(common::snapshot().off, "");
+    in_child(|| put(fd, 2, 0));
+    let end = Instant::now() + Duration::from_secs(30);
+    let off = loop {
+        let seen = common::snapshot();
+        if seen.mode == Some(Mode::PassThrough) {
+            break seen.off;
+        }
+        assert!(Instant::now() < end, "{:?}", seen.mode);
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(off.contains("forked changed a data file"), "{off}");
+    assert_eq!(get(fd, 0), Ok(2));
 }
 
 #[test]
