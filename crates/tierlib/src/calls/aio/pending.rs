@@ -56,8 +56,14 @@ fn replaced() -> MutexGuard<'static, Vec<Pending>> {
     REPLACED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether the tables are this process's. A child of a fork copied them with their locks, which a thread may hold that it
+/// does not have.
+fn are_ours() -> bool {
+    matches!(process::side(), Side::Owner(_) | Side::Spoilt(_))
+}
+
 fn take(block: u64) -> Option<Pending> {
-    if COUNT.load(Ordering::SeqCst) == 0 {
+    if COUNT.load(Ordering::SeqCst) == 0 || !are_ours() {
         return None;
     }
     let mut pending = pending();
@@ -178,6 +184,9 @@ pub struct InFlight {
 /// Before the kernel ends a context: takes out what it has in flight. The kernel gives the number away before it is done,
 /// so that afterwards another thread's requests may have the same one.
 pub fn take_all(context: usize) -> InFlight {
+    if !are_ours() {
+        return InFlight::default();
+    }
     let mut pending = pending();
     let taken = pending.extract_if(|_, entry| entry.context == context);
     let taken = taken.collect();
@@ -202,6 +211,9 @@ pub fn end_all(over: InFlight) {
 
 /// The kernel did not end the context. A block that was submitted again meanwhile has its new request.
 pub fn put_back(taken: InFlight) {
+    if !are_ours() {
+        return;
+    }
     let mut pending = pending();
     let mut older = taken.replaced;
     for (block, entry) in taken.pending {
