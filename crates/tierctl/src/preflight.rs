@@ -167,6 +167,12 @@ fn room(path: &Path, user: User) -> Result<(u64, String), Failure> {
         .is_some_and(|about| about.file_type().is_block_device())
     {
         use std::io::{Seek, SeekFrom};
+        user.acting(|| may_write(path)).map_err(|error| {
+            Failure::usage(
+                format!("{}: {error}", path.display()),
+                "let the server's user read and write the device, for example by a rule of udev",
+            )
+        })?;
         let end = std::fs::File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0)));
         return Ok((
             end.map_err(|error| failed(path, error))?,
