@@ -234,6 +234,11 @@ pub fn is_ready() -> bool {
     CONFIG.get().is_some()
 }
 
+/// Whether this process has no tier yet, and may open one.
+pub fn may_open() -> bool {
+    matches!(CONFIG.get(), Some(Ok(_))) && TIER.get().is_none()
+}
+
 /// Counts a request that went past the tier.
 pub fn count_bypass(reason: Reason) {
     if let Side::Owner(tier) | Side::Spoilt(tier) = side() {

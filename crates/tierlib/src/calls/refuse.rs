@@ -70,8 +70,8 @@ unsafe fn stream_opened(path: *const c_char, mode: *const c_char) {
         behind(libc::AT_FDCWD, path, true)
     };
     match (process::side(), found) {
-        (Side::Owner(tier), Some(identity)) => {
-            keep_errno(|| files::never_cache(tier, &identity));
+        (Side::Owner(_) | Side::Nobody, Some(identity)) => {
+            keep_errno(|| files::never_cache(&identity));
         }
         (Side::Child, Some(_)) => process::spoil(),
         _ => {}
