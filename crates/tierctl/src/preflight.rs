@@ -73,7 +73,7 @@ pub fn of_server(
     }
     if is_maria && links_io_uring(program) && !options.is_off("innodb_use_native_aio") {
         warnings.push(
-            "this server is built with io_uring, which the tier refuses: set innodb_use_native_aio=0".into(),
+            "this server is built with io_uring, which the tier refuses: the server falls back by itself, to libaio or to no native AIO".into(),
         );
     }
     Ok(warnings)
@@ -330,6 +330,14 @@ mod tests {
         for said in ["holds all data", "twice the buffer pool", "second copy"] {
             assert!(text.contains(said), "{text}");
         }
+        // It falls back by itself; a setting would take libaio from it, too.
+        let server = folder.0.join("mariadbd");
+        std::fs::write(&server, b"liburing.so.2").expect("file");
+        let server = server.to_str().expect("UTF-8");
+        let text = of(server, &["--no-defaults", &data]).expect("warnings only");
+        let text = text.join("\n");
+        assert!(text.contains("falls back by itself"), "{text}");
+        assert!(!text.contains("innodb_use_native_aio"), "{text}");
         let quiet = of(
             "mysqld",
             &[

@@ -224,7 +224,7 @@ pub fn refuse_io_uring() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(
-            "upshift tier: io_uring refused: the tier cannot see its writes (MariaDB: set --innodb-use-native-aio=0)\n",
+            "upshift tier: io_uring refused: the tier cannot see its writes (MariaDB goes on by itself, with libaio or without native AIO)\n",
         );
     }
 }
