@@ -236,7 +236,10 @@ macro_rules! rings {
         /// Touches nothing.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($(_: $argument),*) -> c_int {
-            process::refuse_io_uring();
+            // A program that has no tier, as one that the server starts, says nothing.
+            if process::is_ready() {
+                process::refuse_io_uring();
+            }
             -libc::ENOSYS
         }
     )* };
