@@ -54,11 +54,14 @@ impl Options {
 
     fn set(&mut self, name: &str, value: &str) {
         let name = name.trim().trim_start_matches("loose-").replace('-', "_");
+        let name = name.trim_start_matches("loose_");
         let value = value
             .trim()
             .trim_matches(|quote| quote == '"' || quote == '\'');
-        self.0
-            .insert(name.trim_start_matches("loose_").into(), value.into());
+        // A server becomes the first user that it is told (mysqld.cc).
+        if name != "user" || !self.0.contains_key(name) {
+            self.0.insert(name.into(), value.into());
+        }
     }
 
     /// What cannot be read is the server's to complain about.
@@ -196,16 +199,24 @@ mod tests {
         std::fs::create_dir_all(folder.join("conf.d")).expect("folder");
         let main = folder.join("my.cnf");
         let text = format!(
-            "[client]\ndatadir=/wrong\n[mysqld]\n# datadir=/no\ndatadir = \"/a\"\ninnodb-flush-method=fsync # slow\n!includedir {}\n",
+            "[client]\ndatadir=/wrong\n[mysqld]\n# datadir=/no\nuser=first\nuser=second\ndatadir = \"/a\"\ninnodb-flush-method=fsync # slow\n!includedir {}\n",
             folder.join("conf.d").display()
         );
         std::fs::write(&main, text).expect("file");
         std::fs::write(folder.join("conf.d/x.cnf"), "[mysqld-9.7]\ndatadir=/b\n").expect("file");
         let file = format!("--defaults-file={}", main.display());
-        let read = (of(&[&file]), of(&[&file, "--datadir=/c"]));
+        let read = (
+            of(&[&file]),
+            of(&[&file, "--datadir=/c", "--user=third", "-ufourth"]),
+        );
         std::fs::remove_dir_all(&folder).expect("remove");
         assert_eq!(read.0.get("datadir"), Some("/b"));
         assert_eq!(read.0.get("innodb_flush_method"), Some("fsync"));
         assert_eq!(read.1.get("datadir"), Some("/c"));
+        for options in [read.0, read.1] {
+            assert_eq!(options.get("user"), Some("first"));
+        }
+        let options = of(&["--no-defaults", "--user=a", "--user=b"]);
+        assert_eq!(options.get("user"), Some("a"));
     }
 }

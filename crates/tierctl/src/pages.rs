@@ -113,13 +113,10 @@ pub fn find(which: &Which) -> Result<StatusPage, Failure> {
 fn running() -> Vec<StatusPage> {
     let mut pages: Vec<StatusPage> = Vec::new();
     for pid in process::all() {
-        let path = process::variables(pid)
-            .ok()
-            .and_then(|mut all| all.remove(VARIABLE));
-        let (Some(path), Some(user)) = (path, process::user(pid)) else {
+        let (Some(path), Some(user)) = (said(pid), process::user(pid)) else {
             continue;
         };
-        let page = StatusPage::attach_of(Path::new(&path), user).ok();
+        let page = StatusPage::attach_of(&path, user).ok();
         // What the server started inherits the variable, but the page is the server's.
         let known = |page: &StatusPage| pages.iter().any(|each| each.pid() == page.pid());
         let counts = |page: &StatusPage| {
@@ -132,13 +129,14 @@ fn running() -> Vec<StatusPage> {
 
 /// Where the process's own environment says, else where `run` puts its page.
 fn of_process(pid: u32) -> PathBuf {
-    let said = process::variables(pid)
-        .ok()
-        .and_then(|mut all| all.remove(VARIABLE));
-    said.map_or_else(
-        || of_new(pid, process::user(pid).unwrap_or_else(own_user)),
-        PathBuf::from,
-    )
+    said(pid).unwrap_or_else(|| of_new(pid, process::user(pid).unwrap_or_else(own_user)))
+}
+
+/// Where the process's own environment says that its page is. A relative path begins at the folder that a server goes to
+/// before its tier opens, its data directory.
+fn said(pid: u32) -> Option<PathBuf> {
+    let value = process::variables(pid).ok()?.remove(VARIABLE)?;
+    Some(PathBuf::from(format!("/proc/{pid}/cwd")).join(value))
 }
 
 fn own_user() -> u32 {

@@ -73,7 +73,7 @@ pub fn of_server(
     }
     if is_maria && links_io_uring(program) && !options.is_off("innodb_use_native_aio") {
         warnings.push(
-            "this server is built with io_uring, which the tier refuses: set innodb_use_native_aio=0".into(),
+            "this server is built with io_uring, which the tier refuses: the server falls back by itself, to libaio or to no native AIO".into(),
         );
     }
     Ok(warnings)
@@ -128,11 +128,60 @@ fn is_data(config: &Config, path: &Path) -> bool {
     config.rules.action(path.as_os_str().as_encoded_bytes()) != Action::Skip
 }
 
+/// Why a medium is refused.
+pub struct Refusal {
+    failure: Failure,
+    /// Another user, or the same one later, may use it.
+    may_pass: bool,
+}
+
+impl Refusal {
+    /// For a server that is started now.
+    pub fn at_start(self) -> Failure {
+        self.failure
+    }
+
+    /// For settings that are printed for another user or another time: a warning, if it is not refused then, too.
+    pub fn when_printed(self) -> Result<String, Failure> {
+        if !self.may_pass {
+            return Err(self.failure);
+        }
+        let what = self.failure.message;
+        Ok(format!(
+            "{what}: so it is now and for this user; the server's start decides"
+        ))
+    }
+
+    fn now(failure: Failure) -> Self {
+        Self {
+            failure,
+            may_pass: true,
+        }
+    }
+
+    /// What the system said of a path; rights depend on the user.
+    fn of(path: &Path, error: &io::Error, hint: &str) -> Self {
+        Self {
+            failure: Failure::usage(format!("{}: {error}", path.display()), hint),
+            may_pass: error.kind() == io::ErrorKind::PermissionDenied,
+        }
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            may_pass: false,
+        }
+    }
+}
+
 /// Refuses a medium that has no room, or that this user may not use.
-pub fn of_medium(config: &Config, user: User) -> Result<(), Failure> {
+pub fn of_medium(config: &Config, user: User) -> Result<(), Refusal> {
     match &config.medium {
         MediumChoice::Memory | MediumChoice::MemoryLz4 => {
-            memory::refuse_more_than_available(config.size_bytes, None)
+            memory::refuse_more_than_available(config.size_bytes, None).map_err(Refusal::now)
         }
         MediumChoice::File(path) | MediumChoice::Direct(path) => {
             let (room_bytes, whose) = room(path, user)?;
@@ -148,28 +197,28 @@ pub fn of_medium(config: &Config, user: User) -> Result<(), Failure> {
                     room_bytes >> 20
                 ),
                 "choose a smaller --size or another medium",
-            ))
+            )
+            .into())
         }
     }
 }
 
 /// Bytes that the medium may take: of a device all, else what is free and what the file has already.
-fn room(path: &Path, user: User) -> Result<(u64, String), Failure> {
-    let failed = |path: &Path, error: io::Error| {
-        Failure::usage(
-            format!("{}: {error}", path.display()),
-            "name a file in a folder on the fast medium, or a device",
-        )
-    };
+fn room(path: &Path, user: User) -> Result<(u64, String), Refusal> {
+    const ELSEWHERE: &str = "name a file in a folder on the fast medium, or a device";
+    const TO_USER: &str =
+        "let the server's user read and write the device, for example by a rule of udev";
     let about = path.metadata().ok();
     if about
         .as_ref()
         .is_some_and(|about| about.file_type().is_block_device())
     {
         use std::io::{Seek, SeekFrom};
+        user.acting(|| may_write(path))
+            .map_err(|error| Refusal::of(path, &error, TO_USER))?;
         let end = std::fs::File::open(path).and_then(|mut device| device.seek(SeekFrom::End(0)));
         return Ok((
-            end.map_err(|error| failed(path, error))?,
+            end.map_err(|error| Refusal::of(path, &error, ELSEWHERE))?,
             path.display().to_string(),
         ));
     }
@@ -177,24 +226,29 @@ fn room(path: &Path, user: User) -> Result<(u64, String), Failure> {
         return Err(Failure::usage(
             format!("{} is neither a file nor a device", path.display()),
             "name the file itself, for example file:/fast/tier",
-        ));
+        )
+        .into());
     }
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    let free_bytes = memory::free_bytes(folder).map_err(|error| failed(folder, error))?;
+    let free_bytes =
+        memory::free_bytes(folder).map_err(|error| Refusal::of(folder, &error, ELSEWHERE))?;
     let written = if about.is_some() { path } else { folder };
     user.acting(|| may_write(written))
-        .map_err(|error| failed(written, error))?;
+        .map_err(|error| Refusal::of(written, &error, ELSEWHERE))?;
     // What the tier itself refuses: the server would run without it.
     if let Ok(found) = path.symlink_metadata() {
-        private::check(&found, user.uid).map_err(|error| {
-            let (path, user) = (path.display(), user.uid);
-            Failure::usage(
-                format!("{path}: {error}"),
-                format!("name a new file, or make it the server's user's alone: chown {user} {path}; chmod 600 {path}"),
-            )
+        private::check(&found, user.uid).map_err(|error| Refusal {
+            may_pass: found.is_file() && found.uid() != user.uid,
+            failure: {
+                let (path, user) = (path.display(), user.uid);
+                Failure::usage(
+                    format!("{path}: {error}"),
+                    format!("name a new file, or make it the server's user's alone: chown {user} {path}; chmod 600 {path}"),
+                )
+            },
         })?;
     }
     // st_blocks counts units of 512 bytes, whatever the file system's block is.
@@ -276,6 +330,14 @@ mod tests {
         for said in ["holds all data", "twice the buffer pool", "second copy"] {
             assert!(text.contains(said), "{text}");
         }
+        // It falls back by itself; a setting would take libaio from it, too.
+        let server = folder.0.join("mariadbd");
+        std::fs::write(&server, b"liburing.so.2").expect("file");
+        let server = server.to_str().expect("UTF-8");
+        let text = of(server, &["--no-defaults", &data]).expect("warnings only");
+        let text = text.join("\n");
+        assert!(text.contains("falls back by itself"), "{text}");
+        assert!(!text.contains("innodb_use_native_aio"), "{text}");
         let quiet = of(
             "mysqld",
             &[
@@ -298,6 +360,7 @@ mod tests {
                 },
                 User::own(),
             )
+            .map_err(Refusal::at_start)
             .map_err(|failure| (failure.exit_code, failure.message))
         };
         let folder = std::env::temp_dir();
@@ -309,7 +372,8 @@ mod tests {
             "{message}"
         );
         // The pages alone would have room. Somebody else may write meanwhile.
-        let (room_bytes, _) = room(&folder.join("tier"), User::own()).expect("a folder");
+        let room = room(&folder.join("tier"), User::own()).map_err(Refusal::at_start);
+        let (room_bytes, _) = room.expect("a folder");
         let (exit_code, message) = with(
             MediumChoice::File(folder.join("tier")),
             room_bytes - (2 << 20),

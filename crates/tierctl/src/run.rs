@@ -85,8 +85,19 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     let user = User::of_server(&program, &options.server[1..])?;
     let pid = std::process::id();
     let (config, variables) = variables(&options.tier, pid, user)?;
-    preflight::of_medium(&config, user)?;
-    for warning in preflight::of_server(&program, &options.server[1..], &config)? {
+    let mut warnings = Vec::new();
+    if let Err(refusal) = preflight::of_medium(&config, user) {
+        if !options.print_systemd && !options.dry_run {
+            return Err(refusal.at_start());
+        }
+        warnings.push(refusal.when_printed()?);
+    }
+    warnings.extend(preflight::of_server(
+        &program,
+        &options.server[1..],
+        &config,
+    )?);
+    for warning in warnings {
         eprintln!("WARNING: {}", output::shown(&warning));
     }
     let own_page = options.tier.status.is_none();

@@ -1,10 +1,13 @@
 //! The user that a server becomes: root starts `mysqld --user=mysql`, and the tier opens its files as that user.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString, c_int};
 use std::path::Path;
 
 use crate::failure::Failure;
 use crate::options::Options;
+
+/// The most groups that a process can have (NGROUPS_MAX).
+const GROUPS_MAX: usize = 65_536;
 
 /// A user by number, with its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,22 +63,52 @@ impl User {
         }
     }
 
-    /// Does something as that user. This program has one thread.
+    /// Does something as that user, who has his own groups. This program has one thread.
     pub fn acting<T>(self, work: impl FnOnce() -> T) -> T {
         let own = Self::own();
         if own == self {
             return work();
         }
-        // SAFETY: the calls take numbers only. What fails leaves more rights than asked for, and the check says less.
+        let (groups, his) = (groups(), self.groups());
+        // SAFETY: the lists are as long as they say. What fails leaves more rights than asked for, and the check says less.
         unsafe {
+            libc::setgroups(his.len(), his.as_ptr());
             libc::setegid(self.gid);
             libc::seteuid(self.uid);
             let answer = work();
             libc::seteuid(own.uid);
             libc::setegid(own.gid);
+            libc::setgroups(groups.len(), groups.as_ptr());
             answer
         }
     }
+
+    /// The groups that the server has as this user, as mysqld sets them (initgroups).
+    fn groups(self) -> Vec<libc::gid_t> {
+        let mut groups = vec![self.gid; GROUPS_MAX];
+        let mut count = GROUPS_MAX as c_int;
+        // SAFETY: the entry stands until the next such call, which getgrouplist is not; there is room for as many as `count`.
+        let found = unsafe {
+            let user = libc::getpwuid(self.uid).as_ref();
+            user.map(|user| {
+                let name = CStr::from_ptr(user.pw_name).to_owned();
+                let (list, count) = (groups.as_mut_ptr(), &raw mut count);
+                libc::getgrouplist(name.as_ptr(), self.gid, list, count)
+            })
+        };
+        let some = found.map_or(1, |found| usize::try_from(found).unwrap_or(GROUPS_MAX));
+        groups.truncate(some);
+        groups
+    }
+}
+
+/// The groups that this process has beside its own.
+fn groups() -> Vec<libc::gid_t> {
+    let mut groups = vec![0; GROUPS_MAX];
+    // SAFETY: there is room for as many.
+    let found = unsafe { libc::getgroups(GROUPS_MAX as c_int, groups.as_mut_ptr()) };
+    groups.truncate(usize::try_from(found).unwrap_or(0));
+    groups
 }
 
 #[cfg(test)]
@@ -100,12 +133,16 @@ mod tests {
         if own.uid == 0 {
             assert_ne!(nobody.uid, 0);
             // In a process of its own: the user is that of all threads, and other tests run in this one.
-            // SAFETY: the child changes its user and ends.
+            // SAFETY: the child changes its user and its groups, and ends.
             let status = unsafe {
                 let child = libc::fork();
                 if child == 0 {
-                    let acted = nobody.acting(User::own) == nobody && User::own() == own;
-                    libc::_exit(i32::from(!acted));
+                    let roots = [0, 4, 12_345];
+                    libc::setgroups(roots.len(), roots.as_ptr());
+                    let seen = nobody.acting(|| (User::own(), groups()));
+                    let acted = seen.0 == nobody && !seen.1.iter().any(|one| roots.contains(one));
+                    let again = User::own() == own && groups() == roots;
+                    libc::_exit(i32::from(!(acted && again)));
                 }
                 let mut status = 1;
                 libc::waitpid(child, &raw mut status, 0);

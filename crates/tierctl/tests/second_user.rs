@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::ffi::CString;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -83,13 +85,13 @@ fn a_server_that_becomes_another_user_has_its_tier() {
 
     let medium = format!("file:{}", data.join("tier").display());
     let run = |more: &[&str]| {
-        let mut command = cache(&["run", "--size", "1M", "--medium", &medium]);
+        let mut command = cache(&["run", "--size", "1M"]);
         command.args(more).arg("--").arg(&server);
         command.args(["--no-defaults", "--user=nobody"]);
         command.arg(format!("--datadir={}", data.display()));
         command
     };
-    let mut running = run(&[])
+    let mut running = run(&["--medium", &medium])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -124,10 +126,28 @@ fn a_server_that_becomes_another_user_has_its_tier() {
         assert!(said["counters"]["hits"].as_u64() >= Some(9), "{said}");
     }
 
+    // A device that is root's alone.
+    let device = data.join("device");
+    let name = CString::new(device.as_os_str().as_bytes()).expect("no zero byte");
+    // SAFETY: the name ends in a zero byte.
+    let made = unsafe { libc::mknod(name.as_ptr(), libc::S_IFBLK | 0o600, libc::makedev(7, 250)) };
+    if made == 0 {
+        let medium = format!("--medium=direct:{}", device.display());
+        let refused = run(&[&medium]).output().expect("upshift-cache runs");
+        assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
+        let said = ["Permission denied", "the server's user"];
+        let all = said.iter().all(|said| text(&refused).contains(said));
+        assert!(all, "{}", text(&refused));
+    } else {
+        not_run("this user may make no device");
+    }
+
     // A file that root's own server made is not that user's.
     chown(data.join("tier"), Some(0), None).expect("another owner");
     std::fs::set_permissions(data.join("tier"), PermissionsExt::from_mode(0o666)).expect("a mode");
-    let refused = run(&["--dry-run"]).output().expect("upshift-cache runs");
+    let refused = run(&["--medium", &medium])
+        .output()
+        .expect("upshift-cache runs");
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("chown 65534"), "{}", text(&refused));
 }

@@ -270,13 +270,14 @@ pub fn came_without_path(fd: RawFd, flags: c_int) {
         return;
     }
     match process::side() {
-        Side::Owner(tier) => keep_errno(|| {
+        Side::Child => process::spoil(),
+        Side::Spoilt(_) => {}
+        Side::Nobody if !process::may_open() => {}
+        Side::Owner(_) | Side::Nobody => keep_errno(|| {
             if let Ok(identity) = Identity::of(fd) {
-                files::never_cache(tier, &identity);
+                files::never_cache(&identity);
             }
         }),
-        Side::Child => process::spoil(),
-        Side::Spoilt(_) | Side::Nobody => {}
     }
 }
 

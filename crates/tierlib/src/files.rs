@@ -8,6 +8,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tiercache::{FileId, Identity, Reason, Tier};
 
+use crate::process::{self, Side};
+
 /// A data file. Lives as long as the process: a thread may still hold it after the last close.
 pub struct File {
     /// Where it is in `KNOWN`.
@@ -159,12 +161,14 @@ pub fn renamed(tier: &Tier, identity: &Identity, path: &CStr) {
 }
 
 /// The file may be written to by descriptors that are not watched: from here on it is not cached, in this process, for good.
-pub fn never_cache(tier: &Tier, identity: &Identity) {
-    let key = key(identity);
-    lock(&KNOWN)
-        .entry(key)
-        .or_insert_with(|| File::new(key, None))
-        .bypass(tier);
+/// Also before the tier opens.
+pub fn never_cache(identity: &Identity) {
+    let (mut known, key) = (lock(&KNOWN), key(identity));
+    let file = known.entry(key).or_insert_with(|| File::new(key, None));
+    // One that is there has an id only if the tier is open.
+    if let Side::Owner(tier) = process::side() {
+        file.bypass(tier);
+    }
 }
 
 /// Before a clean stop: what has no name cannot come back.

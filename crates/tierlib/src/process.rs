@@ -164,6 +164,9 @@ fn start_control() -> Result<(), String> {
                 None => {}
                 Some(None) => return,
                 Some(Some(tier)) => {
+                    if matches!(side(), Side::Spoilt(_)) {
+                        tier.changed_by_child();
+                    }
                     tier.control();
                     say_notice(tier);
                 }
@@ -221,7 +224,7 @@ pub fn refuse_io_uring() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(
-            "upshift tier: io_uring refused: the tier cannot see its writes (MariaDB: set --innodb-use-native-aio=0)\n",
+            "upshift tier: io_uring refused: the tier cannot see its writes (MariaDB goes on by itself, with libaio or without native AIO)\n",
         );
     }
 }
@@ -229,6 +232,11 @@ pub fn refuse_io_uring() {
 /// Whether the library has been set up; before, every call goes straight to the kernel.
 pub fn is_ready() -> bool {
     CONFIG.get().is_some()
+}
+
+/// Whether this process has no tier yet, and may open one.
+pub fn may_open() -> bool {
+    matches!(CONFIG.get(), Some(Ok(_))) && TIER.get().is_none()
 }
 
 /// Counts a request that went past the tier.

@@ -1,15 +1,22 @@
 //! Clauses C19, C21 and C22 of docs/explanation/tier-contract.md: children of the owner, and other programs.
 
+#[path = "common/aio.rs"]
+mod aio;
 mod common;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use common::{counter, get, open, path, preloaded, put, run, run_as};
+use tiercache::Mode;
 
 workers!(
     c21_ways_worker,
     c21_append_worker,
     c21_harmless_worker,
+    c21_told_worker,
+    c21_aio_worker,
     c22_alone_worker,
     c19_foreign_worker,
 );
@@ -26,7 +33,7 @@ fn file(name: &str, byte: u8) -> c_int {
 
 /// Runs `work` in a child and waits for it.
 fn in_child(work: impl FnOnce()) {
-    // SAFETY: this process has no other thread of the program's.
+    // SAFETY: the child does what `work` does, and ends.
     unsafe {
         let child = libc::fork();
         if child == 0 {
@@ -174,6 +181,9 @@ fn c21_harmless_worker() {
         // SAFETY: as above.
         assert_eq!(unsafe { libc::truncate(plain.as_ptr(), 0) }, 0);
     });
+    // A sync changes nothing.
+    // SAFETY: our own descriptor.
+    in_child(|| unsafe { assert_eq!((libc::fsync(fd), libc::fdatasync(fd)), (0, 0)) });
     let before = common::snapshot().counter(tiercache::Counter::Hits);
     assert_eq!(get(fd, 0), Ok(1));
     assert_eq!(
@@ -183,9 +193,88 @@ fn c21_harmless_worker() {
 }
 
 #[test]
+fn c21_a_tier_that_a_child_has_spoilt_says_that_it_is_off() {
+    let text = run("c21_told_worker");
+    assert_eq!(text.matches("upshift tier:").count(), 1, "{text}");
+}
+
+fn c21_told_worker() {
+    let fd = file("c21t.ibd", 1);
+    assert_eq!(common::snapshot().off, "");
+    in_child(|| put(fd, 2, 0));
+    let end = Instant::now() + Duration::from_secs(30);
+    let off = loop {
+        let seen = common::snapshot();
+        if seen.mode == Some(Mode::PassThrough) {
+            break seen.off;
+        }
+        assert!(Instant::now() < end, "{:?}", seen.mode);
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert!(off.contains("forked changed a data file"), "{off}");
+    assert_eq!(get(fd, 0), Ok(2));
+}
+
+#[test]
+fn c21_a_child_may_use_libaio_whatever_the_owners_threads_do() {
+    let text = run("c21_aio_worker");
+    assert_eq!(counter(&text, "bypass_forked"), 0, "{text}");
+}
+
+fn c21_aio_worker() {
+    type Submit = unsafe extern "C" fn(usize, c_long, *mut *mut aio::Block) -> c_int;
+    type Reap =
+        unsafe extern "C" fn(usize, c_long, c_long, *mut aio::Event, *mut libc::timespec) -> c_int;
+    let (fd, other) = (file("c21aio.ibd", 1), file("c21busy.ibd", 2));
+    // Looked up before the fork, which may happen while another thread looks something up.
+    let submit = aio::found::<Submit>(c"io_submit");
+    let reap = aio::found::<Reap>(c"io_getevents");
+    let destroy = aio::found::<unsafe extern "C" fn(usize) -> c_int>(c"io_destroy");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (context, mut data) = (aio::context(4), vec![2u8; PAGE]);
+            let mut write = aio::block(aio::WRITE, other, data.as_mut_ptr(), PAGE, 0);
+            // A child that hangs fails the other thread.
+            let end = Instant::now() + Duration::from_secs(60);
+            while !done.load(Ordering::Relaxed) && Instant::now() < end {
+                // SAFETY: block and buffer live until the completion.
+                assert_eq!(unsafe { aio::submit(context, &mut [&raw mut write]) }, 1);
+                aio::reap(context);
+            }
+        });
+        // So that there is always one in flight.
+        let (waiting, mut data) = (aio::context(4), vec![2u8; PAGE]);
+        let mut write = aio::block(aio::WRITE, other, data.as_mut_ptr(), PAGE, PAGE as u64);
+        // SAFETY: block and buffer live until the completion.
+        assert_eq!(unsafe { aio::submit(waiting, &mut [&raw mut write]) }, 1);
+        for _ in 0..200 {
+            let mut place = [0u8; PAGE];
+            // SAFETY: the child makes system calls only; SIGALRM ends one that waits for ever. What it reads into is there.
+            in_child(|| unsafe {
+                libc::alarm(20);
+                let (mut context, mut event) = (0usize, aio::Event::default());
+                let null = std::ptr::null_mut();
+                let made = libc::syscall(libc::SYS_io_setup, 4, &raw mut context);
+                let mut read = aio::block(aio::READ, fd, place.as_mut_ptr(), PAGE, 0);
+                let submitted = submit(context, 1, &mut &raw mut read);
+                let reaped = reap(context, 1, 1, &raw mut event, null);
+                let ended = destroy(context);
+                let right = (made, submitted, reaped, ended) == (0, 1, 1, 0) && place[0] == 1;
+                libc::_exit(i32::from(!right));
+            });
+        }
+        aio::reap(waiting);
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn c22_only_the_process_that_was_started_with_the_tier_opens_one() {
     let mut any = preloaded("c22_alone_worker", "c22_any");
-    assert!(counter(&run_as(&mut any), "hits") > 0, "nobody is named");
+    let text = run_as(&mut any);
+    assert!(counter(&text, "hits") > 0, "nobody is named");
+    assert!(text.contains("io_uring refused"), "{text}");
     let mut without_page = preloaded("c22_alone_worker", "c22_page");
     let text = run_as(without_page.env_remove("UPSHIFT_TIER_STATUS"));
     assert!(
@@ -209,6 +298,10 @@ fn c22_only_the_process_that_was_started_with_the_tier_opens_one() {
 
 fn c22_alone_worker() {
     file("c22.ibd", 1);
+    type Ring = unsafe extern "C" fn(u32, *mut c_void) -> c_int;
+    // SAFETY: the library refuses it before it looks at anything.
+    let answer = unsafe { aio::found::<Ring>(c"io_uring_setup")(1, std::ptr::null_mut()) };
+    assert_eq!(answer, -libc::ENOSYS);
 }
 
 #[test]

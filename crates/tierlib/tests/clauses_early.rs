@@ -1,13 +1,13 @@
-//! Constructors of other libraries run before this library's own: for them, each call does what it did.
+//! What comes before the library is ready (constructors of other libraries run before its own), and before the tier opens.
 
 mod common;
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{get, open, path, put, run};
+use common::{counter, get, open, path, put, run};
 
-workers!(early_worker);
+workers!(early_worker, unseen_worker);
 
 /// Which of the calls failed in the function that ran before all constructors.
 static WRONG: [AtomicBool; CALLS.len()] = [const { AtomicBool::new(false) }; CALLS.len()];
@@ -91,4 +91,62 @@ fn early_worker() {
     let fd = open(&path("early.ibd"), libc::O_RDWR);
     put(fd, 1, 0);
     assert_eq!(get(fd, 0), Ok(1));
+}
+
+#[test]
+fn c17_ways_past_the_tier_from_before_it_opened_are_not_forgotten() {
+    let text = run("unseen_worker");
+    // Those of the file that has no such way.
+    assert_eq!(counter(&text, "hits"), 1, "{text}");
+}
+
+/// A way to write to a data file that the library does not watch.
+type Way = fn(&CStr, &CStr) -> c_int;
+
+const WAYS: [(&str, Way); 4] = [
+    // SAFETY: the texts end in zero bytes. The stream stays open.
+    ("stream.ibd", |name, _| unsafe {
+        let stream = libc::fopen(name.as_ptr(), c"w".as_ptr());
+        assert!(!stream.is_null());
+        libc::fileno(stream)
+    }),
+    // SAFETY: as above.
+    ("renamed.ibd", |name, plain| unsafe {
+        let fd = open(plain, libc::O_RDWR);
+        assert_eq!(libc::rename(plain.as_ptr(), name.as_ptr()), 0);
+        fd
+    }),
+    // SAFETY: as above.
+    ("linked.ibd", |name, plain| unsafe {
+        let fd = open(plain, libc::O_RDWR);
+        assert_eq!(libc::link(plain.as_ptr(), name.as_ptr()), 0);
+        fd
+    }),
+    // SAFETY: as above. By its number, the call is not seen.
+    ("reopened.ibd", |name, _| unsafe {
+        let (here, flags) = (libc::AT_FDCWD, libc::O_RDWR | libc::O_CREAT);
+        assert!(libc::syscall(libc::SYS_openat, here, name.as_ptr(), flags, 0o600) >= 0);
+        let stream = libc::fopen(name.as_ptr(), c"r".as_ptr());
+        let stream = libc::freopen(std::ptr::null(), c"r+".as_ptr(), stream);
+        assert!(!stream.is_null());
+        libc::fileno(stream)
+    }),
+];
+
+fn unseen_worker() {
+    let ways = WAYS.map(|(name, way)| {
+        let fd = way(&path(name), &path(&format!("{name}.plain")));
+        (name, fd)
+    });
+    let watched = open(&path("watched.ibd"), libc::O_RDWR);
+    put(watched, 1, 0);
+    assert_eq!(get(watched, 0), Ok(1));
+    for (name, unseen) in ways {
+        put(unseen, 2, 0);
+        let fd = open(&path(name), libc::O_RDWR);
+        for byte in [2, 3] {
+            put(unseen, byte, 0);
+            assert_eq!((get(fd, 0), get(fd, 0)), (Ok(byte), Ok(byte)), "{name}");
+        }
+    }
 }

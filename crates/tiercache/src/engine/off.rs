@@ -1,4 +1,4 @@
-//! How a tier turns itself off: its medium fails, or it served what its file has not.
+//! How a tier turns itself off: its medium fails, it served what its file has not, or its files change unseen.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -18,6 +18,12 @@ pub(super) const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
 const ON: u32 = 0;
 const MEDIUM: u32 = 1;
 const AUDIT: u32 = 2;
+const FORKED: u32 = 3;
+
+/// Off until the server's restart: what the tier holds may be wrong.
+fn is_final(state: u32) -> bool {
+    state == AUDIT || state == FORKED
+}
 
 /// Whether the tier is off, and why.
 #[derive(Default)]
@@ -60,6 +66,7 @@ impl Off {
         match self.state.load(Ordering::Relaxed) {
             ON => None,
             MEDIUM => Some(Reason::MediumError),
+            FORKED => Some(Reason::Forked),
             _ => Some(Reason::Audit),
         }
     }
@@ -148,6 +155,15 @@ impl Tier {
         false
     }
 
+    /// A child of a fork of this process changed a file of the tier: the tier is off for good. Whoever saw the change says so
+    /// in the server's log.
+    pub fn changed_by_child(&self) {
+        self.turn_off(
+            FORKED,
+            "a process that the server forked changed a data file",
+        );
+    }
+
     /// Counts failures of the medium; the tier turns off when there are too many.
     #[cold]
     pub(super) fn medium_failed(&self, count: u32, what: &dyn std::fmt::Display) {
@@ -204,27 +220,29 @@ impl Tier {
     fn turn_off(&self, why: u32, text: &str) {
         let mut notice = lock(&self.off.notice);
         let state = self.off.state.load(Ordering::Relaxed);
-        // Wrong data is the worse of the two.
-        if state == why || state == AUDIT {
+        // A medium that fails is the lesser evil.
+        if state == why || is_final(state) {
             return;
         }
         self.off.state.store(why, Ordering::Release);
         self.mode.store(Mode::PassThrough as u32, Ordering::SeqCst);
         self.status.page().off.set(text.as_bytes());
-        *notice = Some(format!("the tier is off: {text}"));
-        if why == AUDIT {
+        if why != FORKED {
+            *notice = Some(format!("the tier is off: {text}"));
+        }
+        if is_final(why) {
             self.unseal();
         }
     }
 
-    /// Sets the mode. One that serves: not after wrong data, and not after the stop.
+    /// Sets the mode. One that serves: not after wrong data or unseen changes, and not after the stop.
     pub(super) fn set_mode(&self, mode: Mode) -> Result<(), String> {
         let _changing = lock(&self.off.notice);
         if mode != Mode::PassThrough {
             if self.stopped.load(Ordering::Acquire) {
                 return Err("the tier has stopped".into());
             }
-            if self.off.state.load(Ordering::Relaxed) == AUDIT {
+            if is_final(self.off.state.load(Ordering::Relaxed)) {
                 let text = self.status.page().off.get();
                 return Err(format!(
                     "the tier is off until the server's restart: {text}"

@@ -28,7 +28,7 @@ impl Tier {
     ///
     /// A hit allocates nothing, takes no lock and (memory media) makes no system call.
     pub fn read(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Lookup {
-        match self.serve(file, offset, dst) {
+        match self.serve::<true>(file, offset, dst) {
             Found::All => Lookup::Hit,
             Found::Missing(row, pages) => self.miss(row, file, offset, dst.len() as u64, pages),
             Found::Past(reason) => self.past(reason),
@@ -38,7 +38,7 @@ impl Tier {
     /// As `read`, for pages that the program asks for ahead of its need: what is missing is inserted only if the
     /// configuration admits it.
     pub fn read_ahead(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Lookup {
-        match self.serve(file, offset, dst) {
+        match self.serve::<true>(file, offset, dst) {
             Found::All => Lookup::Hit,
             Found::Missing(row, pages) if self.config.admit_read_ahead => {
                 self.miss(row, file, offset, dst.len() as u64, pages)
@@ -48,8 +48,34 @@ impl Tier {
         }
     }
 
+    /// Serves one part of a read that is served in all of its parts or in none, and counts nothing: then call `parts_read`,
+    /// or `bypass` with the reason. `missing` is the reason for pages that are not there; nothing is inserted.
+    pub fn read_part(&self, file: FileId, offset: u64, dst: &mut [u8], missing: Reason) -> Lookup {
+        match self.serve::<false>(file, offset, dst) {
+            Found::All => Lookup::Hit,
+            Found::Missing(..) => Lookup::Bypass(missing),
+            Found::Past(reason) => Lookup::Bypass(reason),
+        }
+    }
+
+    /// Counts a read that `read_part` served in all of its parts.
+    pub fn parts_read(&self, file: FileId, length: u64) {
+        if self.status.samples(Counter::Hits, SAMPLE)
+            && let Some(row) = self.files.row(file)
+        {
+            row.hits.fetch_add(SAMPLE, Ordering::Relaxed);
+        }
+        self.count_hit(length);
+    }
+
     #[inline]
-    fn serve(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Found<'_> {
+    fn count_hit(&self, length: u64) {
+        self.status.add(Counter::Hits, 1);
+        self.status.add(Counter::HitBytes, length);
+    }
+
+    #[inline]
+    fn serve<const COUNTS: bool>(&self, file: FileId, offset: u64, dst: &mut [u8]) -> Found<'_> {
         if self.mode.load(Ordering::Relaxed) == Mode::PassThrough as u32 {
             return Found::Past(self.why_off());
         }
@@ -60,10 +86,8 @@ impl Tier {
         let Some(pages) = self.pages(offset, length) else {
             return Found::Past(Reason::Unaligned);
         };
-        let started = self
-            .status
-            .samples(Counter::Hits, SAMPLE)
-            .then(Instant::now);
+        let sampled = COUNTS && self.status.samples(Counter::Hits, SAMPLE);
+        let started = sampled.then(Instant::now);
         if !self.copy(file.row, offset, dst) {
             return Found::Missing(row, pages);
         }
@@ -71,8 +95,9 @@ impl Tier {
         if row.generation.load(Ordering::Acquire) != file.generation {
             return Found::Past(Reason::Forgotten);
         }
-        self.status.add(Counter::Hits, 1);
-        self.status.add(Counter::HitBytes, length);
+        if COUNTS {
+            self.count_hit(length);
+        }
         if let Some(started) = started {
             self.status
                 .record_hit_ns(started.elapsed().as_nanos() as u64);

@@ -250,7 +250,8 @@ fn cells(
             preflight::of_medium(
                 &run::variables(&tier, std::process::id(), User::own())?.0,
                 User::own(),
-            )?;
+            )
+            .map_err(preflight::Refusal::at_start)?;
             add(medium, Data::Random, Some(tier.clone()));
             if medium == "memory-lz4" {
                 add(medium, Data::Half, Some(tier));

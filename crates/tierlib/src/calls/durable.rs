@@ -2,23 +2,25 @@
 
 use libc::c_int;
 
-use super::changing;
-use crate::descriptors::lose;
+use crate::descriptors::{file, lose};
+use crate::process::{self, Side};
 use crate::raw::keep_errno;
 use crate::real;
 
+/// A sync changes nothing, so a child may make one.
 fn bracket(fd: c_int, sync: impl FnOnce() -> c_int) -> c_int {
-    let Some((tier, id)) = keep_errno(|| changing(fd)) else {
-        return sync();
+    let begin = || match process::side() {
+        Side::Owner(tier) => Some((tier, tier.sync_begin(file(fd)?.id()?))),
+        _ => None,
     };
-    let token = keep_errno(|| tier.sync_begin(id));
+    let begun = keep_errno(begin);
     let answer = sync();
-    if answer == 0 {
-        keep_errno(|| tier.synced(token));
-    } else {
-        // The kernel may have dropped what it could not write and say nothing at the next sync: nobody knows from
-        // here on what the disk has.
+    if answer != 0 {
+        // The kernel may have dropped what it could not write and say nothing at the next sync, which may be another
+        // process's: nobody knows from here on what the disk has.
         lose(fd);
+    } else if let Some((tier, token)) = begun {
+        keep_errno(|| tier.synced(token));
     }
     answer
 }

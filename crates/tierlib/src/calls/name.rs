@@ -9,7 +9,7 @@ use crate::process::{self, Side};
 use crate::raw::keep_errno;
 use crate::{files, real};
 
-/// Who is behind a name; None without a tier. `follow`: a symbolic link stands for what it leads to.
+/// Who is behind a name; None where there is no tier, and none will be opened. `follow`: a symbolic link stands for what it leads to.
 ///
 /// # Safety
 /// As for openat: what is no path is refused by the kernel.
@@ -18,7 +18,7 @@ pub(super) unsafe fn identity(
     path: *const c_char,
     follow: bool,
 ) -> Option<Identity> {
-    if matches!(process::side(), Side::Nobody) {
+    if matches!(process::side(), Side::Nobody) && !process::may_open() {
         return None;
     }
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
@@ -26,7 +26,7 @@ pub(super) unsafe fn identity(
     keep_errno(|| unsafe { Identity::behind(folder, path, flags) }.ok())
 }
 
-/// Who is behind a name that a rule names; None for other names and without a tier.
+/// Who is behind a name that a rule names; None for other names, and as `identity`.
 ///
 /// # Safety
 /// As `identity`.
@@ -103,11 +103,11 @@ unsafe fn changed_sides(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        if let Side::Owner(tier) = process::side()
+        if matches!(process::side(), Side::Owner(_) | Side::Nobody)
             && process::named(old) != process::named(new)
             && let Some(identity) = identity(folder, name, false)
         {
-            keep_errno(|| files::never_cache(tier, &identity));
+            keep_errno(|| files::never_cache(&identity));
         }
     }
 }

@@ -132,53 +132,42 @@ pub unsafe extern "C" fn __pread_chk(
     unsafe { __pread64_chk(fd, data, size, offset, room) }
 }
 
-/// Serves all parts of a vectored read with `read`, which is given an offset and a destination, or none: how many bytes.
+/// Serves all parts of a vectored read, or none: how many bytes. It counts once, as a hit or as a bypass; `missing` is the
+/// reason where pages are not in the tier.
 ///
 /// # Safety
 /// If `parts` can be read, they must be parts of writable memory.
-pub(super) unsafe fn each_part(
+pub(super) unsafe fn serve_parts(
+    fd: c_int,
     parts: *const iovec,
     count: c_int,
     offset: off_t,
-    read: impl Fn(u64, &mut [u8]) -> Lookup,
+    missing: Reason,
 ) -> Option<ssize_t> {
+    let (tier, id) = served(fd)?;
     if !(1..=1024).contains(&count) || offset < 0 || !is_readable(parts, count as usize) {
         return None;
     }
-    let mut at = offset;
+    let mut end = offset;
     // SAFETY: the caller's promise; the probe found no EFAULT.
     for part in unsafe { slice::from_raw_parts(parts, count as usize) } {
-        if !plausible(part.iov_base, part.iov_len, at) {
+        if !plausible(part.iov_base, part.iov_len, end) {
             return None;
         }
         // SAFETY: the caller's promise.
         let destination =
             unsafe { slice::from_raw_parts_mut(part.iov_base.cast::<u8>(), part.iov_len) };
-        if !matches!(read(at as u64, destination), Lookup::Hit) {
+        let at = end as u64;
+        if let Lookup::Bypass(reason) = audited(tier, id, fd, at, destination, |destination| {
+            tier.read_part(id, at, destination, missing)
+        }) {
+            tier.bypass(reason);
             return None;
         }
-        at += part.iov_len as off_t;
+        end += part.iov_len as off_t;
     }
-    Some((at - offset) as ssize_t)
-}
-
-/// # Safety
-/// As `each_part`.
-unsafe fn serve_parts(
-    fd: c_int,
-    parts: *const iovec,
-    count: c_int,
-    offset: off_t,
-) -> Option<ssize_t> {
-    let (tier, id) = served(fd)?;
-    // SAFETY: the caller's promise.
-    unsafe {
-        each_part(parts, count, offset, |at, destination| {
-            audited(tier, id, fd, at, destination, |destination| {
-                tier.read(id, at, destination)
-            })
-        })
-    }
+    tier.parts_read(id, (end - offset) as u64);
+    Some((end - offset) as ssize_t)
 }
 
 /// C4, for several parts; a miss is not filled.
@@ -197,7 +186,7 @@ pub unsafe extern "C" fn preadv64(
         if count == 1 && file(fd).is_some() && is_readable(parts, 1) {
             return pread64(fd, (*parts).iov_base, (*parts).iov_len, offset);
         }
-        serve_parts(fd, parts, count, offset)
+        serve_parts(fd, parts, count, offset, Reason::Unsupported)
             .unwrap_or_else(|| real::preadv64(fd, parts, count, offset))
     }
 }
@@ -232,7 +221,7 @@ pub unsafe extern "C" fn preadv64v2(
     // SAFETY: the caller's promise.
     unsafe {
         if flags & !libc::RWF_HIPRI == 0 && offset >= 0 {
-            return serve_parts(fd, parts, count, offset)
+            return serve_parts(fd, parts, count, offset, Reason::Unsupported)
                 .unwrap_or_else(|| real::preadv64v2(fd, parts, count, offset, flags));
         }
         real::preadv64v2(fd, parts, count, offset, flags)

@@ -70,8 +70,8 @@ unsafe fn stream_opened(path: *const c_char, mode: *const c_char) {
         behind(libc::AT_FDCWD, path, true)
     };
     match (process::side(), found) {
-        (Side::Owner(tier), Some(identity)) => {
-            keep_errno(|| files::never_cache(tier, &identity));
+        (Side::Owner(_) | Side::Nobody, Some(identity)) => {
+            keep_errno(|| files::never_cache(&identity));
         }
         (Side::Child, Some(_)) => process::spoil(),
         _ => {}
@@ -236,7 +236,10 @@ macro_rules! rings {
         /// Touches nothing.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($(_: $argument),*) -> c_int {
-            process::refuse_io_uring();
+            // A program that has no tier, as one that the server starts, says nothing.
+            if process::is_ready() {
+                process::refuse_io_uring();
+            }
             -libc::ENOSYS
         }
     )* };

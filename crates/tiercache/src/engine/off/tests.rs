@@ -285,3 +285,19 @@ fn a_medium_that_failed_is_left_alone_at_the_stop() {
     tier.stop();
     assert_eq!(changed(), before);
 }
+
+/// Whoever saw the change has said so.
+#[test]
+fn a_child_that_changed_a_file_turns_the_tier_off_for_good() {
+    let (tier, file) = audited();
+    tier.changed_by_child();
+    assert_eq!(tier.notice(), None);
+    let mut dst = vec![0; PAGE];
+    let past = tier.read(file, 0, &mut dst);
+    assert!(matches!(past, Lookup::Bypass(Reason::Forked)));
+    (0..16).for_each(|_| tier.medium_failed(1, &"an error"));
+    let error = tier.perform(Request::Mode(Mode::WriteThrough));
+    assert!(error.is_err_and(|why| why.contains("until the server's restart")));
+    let off = tier.status().snapshot().off;
+    assert!(off.contains("forked"), "{off}");
+}

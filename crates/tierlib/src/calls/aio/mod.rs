@@ -249,10 +249,15 @@ pub unsafe extern "C" fn io_cancel(context: usize, block: *mut Iocb, event: *mut
 /// As libaio's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn io_destroy(context: usize) -> c_int {
+    let in_flight = keep_errno(|| pending::take_all(context));
     // SAFETY: the caller's promise.
     let answer = unsafe { kernel(libc::SYS_io_destroy, [context, 0, 0, 0, 0, 0]) };
-    if answer == 0 {
-        keep_errno(|| pending::end_all(context));
-    }
+    keep_errno(|| {
+        if answer == 0 {
+            pending::end_all(in_flight);
+        } else {
+            pending::put_back(in_flight);
+        }
+    });
     answer as c_int
 }

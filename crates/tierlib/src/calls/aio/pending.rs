@@ -1,6 +1,7 @@
 //! Requests that the kernel has and whose end the tier waits for, by the address of their control block.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -55,8 +56,14 @@ fn replaced() -> MutexGuard<'static, Vec<Pending>> {
     REPLACED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether the tables are this process's. A child of a fork copied them with their locks, which a thread may hold that it
+/// does not have.
+fn are_ours() -> bool {
+    matches!(process::side(), Side::Owner(_) | Side::Spoilt(_))
+}
+
 fn take(block: u64) -> Option<Pending> {
-    if COUNT.load(Ordering::SeqCst) == 0 {
+    if COUNT.load(Ordering::SeqCst) == 0 || !are_ours() {
         return None;
     }
     let mut pending = pending();
@@ -167,20 +174,58 @@ fn finish(tier: &Tier, entry: Pending, result: i64) {
     }
 }
 
-/// The context is gone, and with it everything in flight.
-pub fn end_all(context: usize) {
-    let all = pending();
-    let over = all.iter().filter(|(_, entry)| entry.context == context);
-    let over: Vec<u64> = over.map(|(block, _)| *block).collect();
-    std::mem::drop(all);
-    over.into_iter().for_each(|block| end(block, NEVER_MADE));
-    let mut left = replaced();
-    let (over, others) = left.drain(..).partition(|entry| entry.context == context);
-    *left = others;
-    std::mem::drop(left);
+/// What a context has in flight, out of the tables.
+#[derive(Default)]
+pub struct InFlight {
+    pending: Vec<(u64, Pending)>,
+    replaced: Vec<Pending>,
+}
+
+/// Before the kernel ends a context: takes out what it has in flight. The kernel gives the number away before it is done,
+/// so that afterwards another thread's requests may have the same one.
+pub fn take_all(context: usize) -> InFlight {
+    if !are_ours() {
+        return InFlight::default();
+    }
+    let mut pending = pending();
+    let taken = pending.extract_if(|_, entry| entry.context == context);
+    let taken = taken.collect();
+    COUNT.store(pending.len(), Ordering::SeqCst);
+    std::mem::drop(pending);
+    let is_its = |entry: &mut Pending| entry.context == context;
+    InFlight {
+        pending: taken,
+        replaced: replaced().extract_if(.., is_its).collect(),
+    }
+}
+
+/// The context is gone, and with it everything that it had in flight.
+pub fn end_all(over: InFlight) {
     if let Side::Owner(tier) = process::side() {
-        let over: Vec<Pending> = over;
-        over.into_iter()
+        let pending = over.pending.into_iter().map(|(_, entry)| entry);
+        pending
+            .chain(over.replaced)
             .for_each(|entry| finish(tier, entry, NEVER_MADE));
     }
+}
+
+/// The kernel did not end the context. A block that was submitted again meanwhile has its new request.
+pub fn put_back(taken: InFlight) {
+    if !are_ours() {
+        return;
+    }
+    let mut pending = pending();
+    let mut older = taken.replaced;
+    for (block, entry) in taken.pending {
+        match pending.entry(block) {
+            Entry::Vacant(place) => {
+                place.insert(entry);
+            }
+            Entry::Occupied(_) if matches!(entry.due, Due::Write(..)) => older.push(entry),
+            Entry::Occupied(_) => {}
+        }
+    }
+    COUNT.store(pending.len(), Ordering::SeqCst);
+    std::mem::drop(pending);
+    replaced().append(&mut older);
 }

@@ -15,7 +15,7 @@ use tiercache::{FillToken, Lookup, Reason};
 
 use super::{CHUNK, Iocb, READ, READ_PARTS, WRITE, WRITE_PARTS};
 use crate::calls::audit::audited;
-use crate::calls::read::{each_part, plausible, served};
+use crate::calls::read::{plausible, serve_parts, served};
 use crate::filter;
 use crate::process::count_bypass;
 
@@ -48,13 +48,7 @@ pub fn read(block: *mut Iocb, request: &Iocb) -> Served {
         let (parts, count) = (request.buffer as *const iovec, request.bytes);
         let count = c_int::try_from(count).unwrap_or(0);
         // SAFETY: the caller of io_submit gives valid parts.
-        let done = unsafe {
-            each_part(parts, count, request.offset, |at, destination| {
-                audited(tier, id, fd, at, destination, |destination| {
-                    tier.read_ahead(id, at, destination)
-                })
-            })
-        };
+        let done = unsafe { serve_parts(fd, parts, count, request.offset, Reason::ReadAhead) };
         return if done.is_some() {
             Served::Yes
         } else {
