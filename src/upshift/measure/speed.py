@@ -84,10 +84,11 @@ def _slope(slices: Sequence[Slice], figure: Callable[[Slice], float]) -> float:
 
 def _carried(one: Slice, follows: _Follows) -> Slice:
     beyond = math.log(one.probe_us) - follows.usual_log
-    less_cpu = math.exp(-follows.cpu * beyond)
+    less_cpu, less_wall = math.exp(-follows.cpu * beyond), math.exp(follows.qps * beyond)
     return one.model_copy(
         update={
-            "wall_s": one.wall_s * math.exp(follows.qps * beyond),
+            "wall_s": one.wall_s * less_wall,
+            "half_wall_s": one.half_wall_s * less_wall,
             "total_cpu_s": one.total_cpu_s * less_cpu,
             "user_cpu_s": one.user_cpu_s * less_cpu,
             "system_cpu_s": one.system_cpu_s * less_cpu,

@@ -64,6 +64,7 @@ def test_what_follows_the_probe_is_carried_to_its_usual_time() -> None:
     assert slowed_share(made) == pytest.approx(3 / 8)
     (first, second, *_others) = at_usual_speed(made)
     assert (first.queries, first.probe_us) == (QUERIES, 0.0) and first.total_cpu_s == pytest.approx(second.total_cpu_s)
+    assert second.half_wall_s == pytest.approx(second.wall_s / 2)
     assert at_usual_speed([first, second]) == [first, second]
 
 
