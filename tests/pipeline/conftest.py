@@ -28,6 +28,7 @@ QUICK = {
     "--connections": "4",
     "--trials": "2",
     "--slice-seconds": "0.5",
+    "--warmup-seconds": "1",
     **TRAINING,
     "--card-seconds": "0",
     "--explain-seconds": "0",

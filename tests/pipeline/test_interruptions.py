@@ -17,7 +17,8 @@ from upshift.stages.names import all_stages
 pytestmark = pytest.mark.pipeline
 
 _SERVERS = ("--source", str(SOURCE), "--workload", workload("mix"), "--held-out", workload("scan"), "--connections", "4")
-_SHORT = ("--trials", "1", "--slice-seconds", "1", "--sample-seconds", "4", "--card-seconds", "0", "--explain-seconds", "0")
+_MEASURED = ("--trials", "1", "--slice-seconds", "1", "--warmup-seconds", "1")
+_SHORT = (*_MEASURED, "--sample-seconds", "4", "--card-seconds", "0", "--explain-seconds", "0")
 _STAGE_TIMEOUT_S = 300
 
 

@@ -1,7 +1,5 @@
 #include "admin/commands.h"
 
-#include <regex>
-
 namespace small {
 
 namespace {
@@ -27,10 +25,11 @@ void check_order(const Table& table, std::vector<Finding>& findings) {
 
 void read_memory(std::vector<Finding>& findings) {
     std::ifstream in("/proc/self/status");
-    static const std::regex kLine("^(VmRSS|VmPeak|Threads):\\s+(\\d+).*$");
     for (std::string line; std::getline(in, line);) {
-        std::smatch match;
-        if (std::regex_match(line, match, kLine)) findings.push_back({match[1], static_cast<int64_t>(std::stoll(match[2]))});
+        size_t end = line.find(':');
+        std::string name = line.substr(0, end);
+        if (name != "VmRSS" && name != "VmPeak" && name != "Threads") continue;
+        findings.push_back({name, static_cast<int64_t>(std::stoll(line.substr(end + 1)))});
     }
 }
 
