@@ -27,6 +27,7 @@ from upshift.errors import MissingTool, RecipeError, UsageError, WorkloadError
 from upshift.explain.door import Asked, refuse_unexplainable
 from upshift.explain.tools import find_tools
 from upshift.measure.duet import refuse_other_numbers
+from upshift.measure.probe import refuse_other_cpus, refuse_without_right
 from upshift.measure.tier import refuse_shared_tiers
 from upshift.measure.variant import Surroundings, Variant, refuse_large_pool
 from upshift.native.programs import build_huge_text, build_programs, huge_text_is_built
@@ -77,7 +78,7 @@ def prepare(
         recipe = recipe or recipe_of(options)
         train_on, hold_out, patches = _judged(shell, options, recipe)
         kind = default_kind()
-        _refuse_limits()
+        _refuse_limits(options)
         needs.require_disk(disk_bytes + headers_bytes(recipe), kept)
         needs.require_memory(needs.NEEDED_MEMORY_BYTES)
         without_llvm = recipe.toolchain == "gcc" and recipe.post_link == "none"
@@ -162,6 +163,9 @@ def _judged_measuring(
         refuse_reserved(kind, f"server '{variant.name}'", variant.settings)
         refuse_switches(kind, variant.name, variant.settings, variant.program.binary)
         refuse_ignored(shell, f"server '{variant.name}'", variant.environment)
+    if options.speed_probe and not options.duet:
+        named = [(f"'{variant.name}'", variant) for variant in variants]
+        refuse_other_cpus([*named, *(("a server that is built", each) for each in others)])
     refuse_shared_tiers((f"server '{variant.name}'", variant.tier) for variant in variants)
     measured = {variant.program.kind: kind_of(variant.program) for variant in variants}
     if others:
@@ -186,7 +190,7 @@ def prepare_measuring(
     shell = SystemShell()
     try:
         train_on, hold_out, measured = _judged_measuring(shell, options, variants, others)
-        _refuse_limits()
+        _refuse_limits(options)
         needs.require_disk(needs.MEASURING_DISK_BYTES, kept)
         needs.require_memory(needs.MEASURING_MEMORY_BYTES)
         surroundings = (*variants, *others)
@@ -249,10 +253,12 @@ def _refuse_characters(kind: ServerKind) -> None:
         )
 
 
-def _refuse_limits() -> None:
-    """Raises UsageError before a build, not at the first server."""
+def _refuse_limits(options: Options) -> None:
+    """Raises UsageError before a build, not at the first server. A dry run needs none of this."""
     start_limit_s()
     stop_limit_s()
+    if options.speed_probe:
+        refuse_without_right()
 
 
 def refuse_unstartable(variants: tuple[Variant, ...]) -> int:

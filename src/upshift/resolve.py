@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from upshift.build.recipe import Recipe, find_recipe
 from upshift.control_groups import least_quota_cpus
-from upshift.errors import RecipeError
+from upshift.errors import RecipeError, UsageError
 from upshift.measure.allocation import ROUNDS, divided
 from upshift.measure.duet import assign_duet, refuse_odd_rounds
 from upshift.measure.model import Plan
 from upshift.measure.pilot import PILOT_TURNS
 from upshift.measure.placement import assign, read_topology
-from upshift.measure.probe import refuse_without_right
 from upshift.measure.schedule import loads_of
 from upshift.measure.until import refuse_short_first_stage
 from upshift.measure.variant import Surroundings
@@ -55,14 +54,17 @@ def measuring_plan(options: Options, arms: Sequence[Surroundings] = ()) -> Plan:
     by the machine's topology. Those of a duet may be named by ``arms``.
 
     Raises UsageError where the machine, the arms or the rounds make a duet impossible, for a first stage of one trial, and for
-    a speed probe without the right to real-time priority.
+    a speed probe with one round.
     """
     refuse_short_first_stage(options.until, options.trials)
     allowed, topology = os.sched_getaffinity(0), read_topology()
     if options.duet and options.rounds is not None:
         refuse_odd_rounds(options.rounds)
-    if options.speed_probe:
-        refuse_without_right()
+    if options.speed_probe and options.rounds == 1:
+        raise UsageError(
+            "the speed probe compares the turns of a server in a trial with each other, and trials here have one",
+            "give two rounds or more; or leave the speed probe out",
+        )
     counted = options.until is not None or options.budget_s is not None
     placement = assign_duet(allowed, topology, arms) if options.duet else assign(allowed, topology)
     plan = Plan(

@@ -13,7 +13,8 @@ loop is longer than the other. It says of each experiment whether the instructio
 the place of ``--percent``. ``--polling`` keeps idle CPUs
 from halting at once (see ``_halting.polling``). Nothing else should run meanwhile. FILE is written after each experiment;
 those that it holds already count as runs that were made. ``again`` compares the servers of finished runs, named by their
-folders, from the samples: what they say by the rules that hold now, or ``--as-measured``, as if no speed probe had run.
+folders, from the samples: what they say by the rules that hold now, or ``--as-measured``, as if no speed probe had run. It
+writes FILE anew.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import Any
 from _halting import DEFAULT_NS, polling
 from scipy.special import stdtrit
 
-from upshift.machine import describe_machine
+from upshift.machine import Machine, describe_machine
 from upshift.measure.samples import read_samples
 from upshift.measure.statistics import comparisons
 from upshift.report.store import load_result
@@ -83,15 +84,16 @@ With about ten pairs, the interval is narrowest (Cochran, as in ``measure.alloca
 class Kept:
     """The comparisons that were made, in ``file``, where there is one."""
 
-    def __init__(self, what: str, file: Path | None) -> None:
+    def __init__(self, what: str, file: Path | None, machine: Machine | None = None) -> None:
         self._what = what
         self._file = file
+        self.machine = (machine or describe_machine()).model_dump(mode="json")
         self.rows: Rows = []
         if file and file.exists():
             result = json.loads(file.read_text())
             if result["what"] != what:
                 raise SystemExit(f"{file} is of {result['what']}")
-            if result["machine"] != describe_machine().model_dump(mode="json"):
+            if result["machine"] != self.machine:
                 raise SystemExit(f"{file} is of another machine")
             self.rows = result["comparisons"]
 
@@ -106,8 +108,7 @@ class Kept:
             trials = f", {one['trials']} trials" if "trials" in one else ""
             sys.stderr.write(f"{one['run']} {one['metric']}: {one['ratio']:.4f} +-{half:.2%}{trials}, {one['verdict']}\n")
         if self._file:
-            machine = describe_machine().model_dump(mode="json")
-            result = {"schema_version": 1, "what": self._what, "machine": machine, "comparisons": self.rows}
+            result = {"schema_version": 1, "what": self._what, "machine": self.machine, "comparisons": self.rows}
             partial = self._file.with_suffix(".partial")
             partial.write_text(json.dumps(result, indent=1) + "\n")
             partial.replace(self._file)
@@ -214,17 +215,25 @@ def planted_mysql(kept: Kept, runs: int, percent: float, rounds: int | None, bud
         experiments(kept, runs, functools.partial(compared, rounds), rounds=rounds)
 
 
-def again(kept: Kept, runs: list[Path], *, as_measured: bool) -> None:
-    for number, run in enumerate(runs[kept.runs() :], kept.runs()):
-        found = load_result(run)
+def again(file: Path | None, runs: list[Path], *, as_measured: bool) -> Kept:
+    """The comparisons of these runs, anew: nothing is kept of what the file says."""
+    if file:
+        file.unlink(missing_ok=True)
+    results = [load_result(run) for run in runs]
+    if len({each.machine.model_dump_json() for each in results}) != 1:
+        raise SystemExit("these runs are of several machines")
+    kept = Kept("again", file, results[0].machine)
+    for number, (run, found) in enumerate(zip(runs, results, strict=True)):
         slices = read_samples(run / "samples.parquet")
         if as_measured:
             slices = tuple(each.model_copy(update={"probe_us": 0.0}) for each in slices)
-        compared = [each.model_dump() for each in comparisons(slices, found.experiment.baseline)]
+        judged = comparisons(slices, found.experiment.baseline, first_stage=found.experiment.plan.first_stage)
+        compared = [each.model_dump() for each in judged]
         compared += [counted(each.model_dump()) for each in (found.instructions.ratios if found.instructions else ())]
         wall_s = next(each.wall_s for each in found.stages if each.name == "measure")
         of = [each for each in compared if each["metric"] in (*TIMED, INSTRUCTIONS)]
         kept.add([{"run": number, "wall_s": wall_s, **one, "called": one["verdict"] == "slower"} for one in of])
+    return kept
 
 
 def rounds_of(percent: float, compared: Callable[[int], Metrics]) -> int:
@@ -267,24 +276,29 @@ def main() -> int:
     one.add_argument("runs", nargs="+", type=Path)
     one.add_argument("--as-measured", action="store_true", help="as if no speed probe had run")
     one.add_argument("--json", type=Path)
-    one.set_defaults(polling=False)
     given = parser.parse_args()
+    if given.what == "again":
+        told(again(given.json, given.runs, as_measured=given.as_measured))
+        return 0
     kept = Kept(given.what, given.json)
     with polling(DEFAULT_NS) if given.polling else contextlib.nullcontext():
         if given.what == "same":
             same(kept, given.server, given.runs)
-        elif given.what == "again":
-            again(kept, given.runs, as_measured=given.as_measured)
         elif given.what == "planted":
             planted(kept, given.runs, given.percent, given.budget)
         else:
             planted_mysql(kept, given.runs, given.percent, given.rounds, given.budget)
+    told(kept)
+    return 0
+
+
+def told(kept: Kept) -> None:
+    """How many comparisons were called, on stdout."""
     for metric in dict.fromkeys(each["metric"] for each in kept.rows):
         of = [each for each in kept.rows if each["metric"] == metric]
         called = sum(each["called"] for each in of)
-        at_99 = f", {sum(each['called_at_99'] for each in of)} at 99 %" if given.what == "same" else ""
+        at_99 = f", {sum(each['called_at_99'] for each in of)} at 99 %" if "called_at_99" in of[0] else ""
         sys.stdout.write(f"{metric}: {called} of {len(of)} called{at_99}\n")
-    return 0
 
 
 if __name__ == "__main__":

@@ -211,6 +211,8 @@ class Flag(Value):
         "not-settled",
         "server-idle",
         "trials-left-out",
+        "probe-missing",
+        "probe-differs",
     ]
     message: str
     hint: str

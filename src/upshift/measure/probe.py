@@ -10,7 +10,9 @@ do not keep it waiting.
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,8 +25,9 @@ from typing import NamedTuple
 from upshift.errors import UpshiftError, UsageError
 from upshift.measure import probe_process
 from upshift.measure.probe_process import BYTES, FIELDS, READY, take_priority
+from upshift.measure.variant import Surroundings
 
-_HINT = "run as root, or with the capability CAP_SYS_NICE; or leave the speed probe out"
+_LEAVE_OUT = "or leave the speed probe out"
 
 
 class Work(NamedTuple):
@@ -78,7 +81,10 @@ def probing(cpus: Sequence[int]) -> Iterator[Probe]:
                 assert child.stdout is not None
                 said = child.stdout.readline().strip()
                 if said != READY:
-                    raise UsageError(f"the speed probe cannot run: {said or 'it ended at once'}", _HINT)
+                    number, _, why = said.partition(" ")
+                    if not why:
+                        raise UsageError("the speed probe ended at once", f"its message is above; {_LEAVE_OUT}")
+                    raise UsageError(f"the speed probe cannot run: {why}", _hint(int(number)))
                 yield Probe(cpus, counters, child)
             finally:
                 child.kill()
@@ -86,17 +92,38 @@ def probing(cpus: Sequence[int]) -> Iterator[Probe]:
 
 def refuse_without_right() -> None:
     """Raises UsageError where the user may not give a process real-time priority."""
-    failed: list[str] = []
+    failed: list[OSError] = []
 
     def attempt() -> None:
         try:
             take_priority()
         except OSError as error:
-            failed.append(str(error.strerror))
+            failed.append(error)
 
     # A thread has a priority of its own, which ends with it.
     thread = threading.Thread(target=attempt)
     thread.start()
     thread.join()
     if failed:
-        raise UsageError(f"the speed probe cannot have real-time priority: {failed[0]}", _HINT)
+        hint = _hint(failed[0].errno or 0)
+        raise UsageError(f"the speed probe cannot have real-time priority: {failed[0].strerror}", hint)
+
+
+def refuse_other_cpus(arms: Sequence[tuple[str, Surroundings]]) -> None:
+    """Raises UsageError where servers, by their names, run on unlike CPUs: the probe would take how these differ for bursts."""
+    first, *others = arms
+    for name, arm in others:
+        if set(arm.server_cpus) != set(first[1].server_cpus):
+            raise UsageError(
+                f"the speed probe is for servers on the same CPUs, and {name} names others than {first[0]} (server_cpus)",
+                f"name the same server_cpus for all; {_LEAVE_OUT}",
+            )
+
+
+def _hint(number: int) -> str:
+    """What to do about an error of this number."""
+    if number != errno.EPERM:
+        return f"the CPU is offline, or outside of this process's cpuset: see `nproc` and `lscpu -e`; {_LEAVE_OUT}"
+    if os.geteuid() != 0:
+        return f"run as root, or with the capability CAP_SYS_NICE; {_LEAVE_OUT}"
+    return f"in a container, add the capability CAP_SYS_NICE; in a cgroup of version 1, set cpu.rt_runtime_us; {_LEAVE_OUT}"

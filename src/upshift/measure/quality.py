@@ -72,6 +72,7 @@ def find_flags(
         _not_settled(groups),
         _server_idle(groups, plan, seats),
         _trials_left_out(groups),
+        *((_probe_missing(groups), _probe_differs(groups)) if plan.speed_probe else ()),
     )
     return tuple(flag for flag in found if flag)
 
@@ -191,11 +192,7 @@ def _carry_over(groups: Groups) -> Flag | None:
             mean = math.fsum(by_trial[trial] for by_trial in moved.values()) / len(arms)
             for arm, by_trial in moved.items():
                 trials.setdefault(arm, {}).setdefault(trial, []).append(by_trial[trial] - mean)
-    found: dict[str, float] = {}
-    for arm, values in sorted(trials.items()):
-        trend = geometric_mean([float(np.mean(logs)) for logs in values.values()], STEADY_CONFIDENCE)
-        if not trend.low <= 1 <= trend.high and abs(trend.value - 1) > STEADY:
-            found[arm] = trend.value - 1
+    found = _beyond_noise(trials)
     if not found:
         return None
     return Flag(
@@ -290,6 +287,61 @@ def _trials_left_out(groups: Groups) -> Flag | None:
         hint="the ratios are of the other trials alone, which may be its better ones: raise --slice-seconds",
         loads=_flagged(lacking),
     )
+
+
+def _probe_missing(groups: Groups) -> Flag | None:
+    counts = {key: sum(each.probe_us <= 0 for each in members) for key, members in groups.items()}
+    missing = {key: count for key, count in counts.items() if count}
+    if not missing:
+        return None
+    return Flag(
+        name="probe-missing",
+        message=f"the speed probe did nothing in {sum(missing.values())} slices: {_named(missing, str)}; these trials are "
+        "compared as measured",
+        hint="the server ran on other CPUs than those of the plan, or before the probe: see `under` (taskset, chrt)",
+        loads=_flagged(missing),
+    )
+
+
+def _probe_differs(groups: Groups) -> Flag | None:
+    """An arm's times of the speed probe's unit against those of all arms, beyond what bursts do by chance."""
+    arms = {arm for arm, _load in groups}
+    trials: dict[str, dict[int, list[float]]] = {}
+    for load in {load for _arm, load in groups} if len(arms) > 1 else ():
+        logs = {arm: _probe_logs(groups.get((arm, load), ())) for arm in arms}
+        for trial in set.intersection(*(set(by_trial) for by_trial in logs.values())):
+            mean = math.fsum(by_trial[trial] for by_trial in logs.values()) / len(arms)
+            for arm, by_trial in logs.items():
+                trials.setdefault(arm, {}).setdefault(trial, []).append(by_trial[trial] - mean)
+    found = _beyond_noise(trials)
+    if not found:
+        return None
+    return Flag(
+        name="probe-differs",
+        message="the speed probe's work took longer or shorter beside one server than beside all: "
+        + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in found.items()),
+        hint="the probe takes such a difference for one of the machine, and ratios lose up to as much: measure without "
+        "--speed-probe",
+    )
+
+
+def _probe_logs(members: Sequence[Slice]) -> dict[int, float]:
+    """By trial: the mean of ln of the probe's time in an arm's slices; without trials that lack one."""
+    logs: dict[int, list[float]] = {}
+    for each in members:
+        logs.setdefault(each.trial, []).append(math.log(each.probe_us) if each.probe_us > 0 else math.nan)
+    means = {trial: math.fsum(values) / len(values) for trial, values in logs.items()}
+    return {trial: mean for trial, mean in means.items() if not math.isnan(mean)}
+
+
+def _beyond_noise(trials: Mapping[str, Mapping[int, Sequence[float]]]) -> dict[str, float]:
+    """By arm: the mean of logarithms by trial as a trend, where it is one."""
+    found: dict[str, float] = {}
+    for arm, values in sorted(trials.items()):
+        trend = geometric_mean([float(np.mean(logs)) for logs in values.values()], STEADY_CONFIDENCE)
+        if not trend.low <= 1 <= trend.high and abs(trend.value - 1) > STEADY:
+            found[arm] = trend.value - 1
+    return found
 
 
 def _half_ratios(groups: Groups) -> list[float]:

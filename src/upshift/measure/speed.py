@@ -36,15 +36,23 @@ class _Follows(NamedTuple):
 def at_usual_speed(slices: Iterable[Slice]) -> list[Slice]:
     """The slices as they would be on CPUs at their usual speed: with another CPU time, and another wall time for throughput.
 
-    Those of loads without a probe stay as they are. What comes out has no probe's time, and stays as it is from then on.
+    A load of a trial stays as it is where the probe has no time for one of its slices: ratios are of servers that are carried
+    alike. What comes out has no probe's time, and stays as it is from then on.
     """
     given = list(slices)
+    without = {(_load(each), each.trial) for each in given if each.probe_us <= 0}
     by_load: dict[Load, list[Slice]] = {}
     for each in given:
-        if each.probe_us > 0:
+        if (_load(each), each.trial) not in without:
             by_load.setdefault(_load(each), []).append(each)
     follows = {load: _follow(members) for load, members in by_load.items()}
-    return [_carried(each, follows[_load(each)]) if each.probe_us > 0 else each for each in given]
+
+    def carried(each: Slice) -> Slice:
+        if (_load(each), each.trial) in without:
+            return each.model_copy(update={"probe_us": 0.0})
+        return _carried(each, follows[_load(each)])
+
+    return [carried(each) for each in given]
 
 
 def slowed_share(*parts: Sequence[Slice]) -> float | None:

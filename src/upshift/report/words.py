@@ -220,8 +220,9 @@ def how_measured(experiment: Experiment) -> tuple[str, ...]:
         f"it excludes 1; otherwise inconclusive.",
         "The trials that an inconclusive comparison needs are for a new run, which decides in four cases of five. "
         "Adding trials to this one until it decides would call differences that do not exist.",
-        "CPU time is the server process's own, from the kernel, over the queries that it counted. The total is exact; "
-        "the kernel samples how it divides into user and system.",
+        "CPU time is the server process's own, from the kernel, over the queries that it counted. "
+        f"The total is exact{', before it is carried to the usual speed of the CPUs' if plan.speed_probe else ''}; "
+        f"the kernel samples how it divides into user and system.",
         f"The hypervisor gave {experiment.steal_share:.1%} of the CPUs' time to other machines meanwhile; "
         f"{count(experiment.repeated, 'load')} {'was' if experiment.repeated == 1 else 'were'} measured again for that.",
         *(f"{remark}." for remark in remarks(experiment)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,3 +31,12 @@ def test_instructions_are_called_beyond_what_two_counts_differ_by(precision: Any
     assert row["metric"] == "instructions_per_query" and row["arm"] == "planted"
     assert row["verdict"] == verdict
     assert row["ci_low"] < ratio < row["ci_high"]
+
+
+def test_runs_are_compared_again_in_a_file_that_is_written_anew(precision: Any, tmp_path: Path) -> None:
+    """What it held may be of other runs, or of other rules."""
+    file = tmp_path / "again.json"
+    file.write_text("{}")
+    with pytest.raises(SystemExit, match="several machines"):
+        precision.again(file, [], as_measured=False)
+    assert not file.exists()

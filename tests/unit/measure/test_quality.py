@@ -158,3 +158,33 @@ def test_halves_that_noise_sets_apart_are_no_carry_over() -> None:
 
 def test_one_arm_alone_has_nothing_to_carry_over() -> None:
     assert found(halves("pgo", [900, 905, 898])) == {}
+
+
+def probed(arm: str, times_us: list[float]) -> list[Slice]:
+    """Slices with these times of the speed probe's unit, by trial, of which each second one is in a burst."""
+    return [
+        one_slice(trial=trial, round=number, arm=arm, probe_us=time_us * (1 + number % 2))
+        for trial, time_us in enumerate(times_us)
+        for number in range(4)
+    ]
+
+
+def found_with_probe(samples: list[Slice]) -> dict[str, Flag]:
+    return {flag.name: flag for flag in find_flags(samples, PLAN.model_copy(update={"speed_probe": True}))}
+
+
+def test_a_probe_that_did_nothing_beside_a_server_is_flagged() -> None:
+    flag = found_with_probe([*probed("plain", [50, 51, 50]), *probed("pgo", [50, 0, 50])])["probe-missing"]
+    assert "in 4 slices: 4 (pgo, reads at 8 connections)" in flag.message
+    assert [each.arm for each in flag.loads] == ["pgo"]
+    assert found(slices()) == {}, "without a probe nothing is missing"
+
+
+def test_a_probe_whose_work_takes_longer_beside_one_server_is_flagged() -> None:
+    flag = found_with_probe([*probed("plain", [50, 51, 50]), *probed("pgo", [56, 57, 56])])["probe-differs"]
+    assert "+6% (pgo), -5% (plain)" in flag.message and "without --speed-probe" in flag.hint
+
+
+@pytest.mark.parametrize("others", [[51.0, 49, 50], [50, 70, 40], [50.5, 51.5, 50.5], [50, 51, 0]])
+def test_what_bursts_do_to_the_probe_by_chance_is_not(others: list[float]) -> None:
+    assert "probe-differs" not in found_with_probe([*probed("plain", [50, 51, 50]), *probed("pgo", others)])

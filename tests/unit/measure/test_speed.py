@@ -104,6 +104,18 @@ def test_a_slice_without_queries_is_carried_with_the_others() -> None:
     assert [one.total_cpu_s for one in others] == pytest.approx([others[0].total_cpu_s] * 4)
 
 
+def test_a_trial_in_which_the_probe_missed_a_slice_is_compared_as_measured() -> None:
+    """A server that is carried beside one that is not would look faster by what the machine's bursts take."""
+    times = np.array([[1.0, 2, 1, 1.5]] * 3)
+    us, probe_us = slowed(times)
+    lost = probe_us.copy()
+    lost[0, 2] = 0
+    made = slices({"old": us, "new": us}, {"old": probe_us, "new": lost})
+    assert cpu_us(made, "old") == pytest.approx({0: us[0].mean(), 1: 20.0, 2: 20.0})
+    assert cpu_us(made, "new") == pytest.approx(cpu_us(made, "old"))
+    assert at_usual_speed(at_usual_speed(made)) == at_usual_speed(made)
+
+
 @dataclass
 class Probed(World):
     """A machine that a neighbour slows to half its speed now and then, with a probe that needs 50 us else."""
