@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import Budget
+
 if TYPE_CHECKING:
     from upshift.check.model import Facts, Report
     from upshift.check.rule import Rule
@@ -71,10 +73,7 @@ def check(
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials to --prove until its intervals have this half-width, such as 1%."),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
-    ] = None,
+    budget: Budget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what --prove would measure, and exit.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the report, or what --prove measured, as JSON to stdout.")

@@ -6,14 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from upshift.cli.parameters import Arms, Json, NoInstall
+
 
 def count(
-    arms: Annotated[
-        list[str],
-        typer.Argument(
-            help="Servers as PATH or NAME=PATH, the first is the baseline: executables, or .toml files of variants."
-        ),
-    ],
+    arms: Arms,
     workload: Annotated[
         list[str] | None, typer.Option(help="Count under this workload (name or .toml file); repeatable.")
     ] = None,
@@ -21,8 +18,8 @@ def count(
         Literal["bolt"] | None,
         typer.Option(help="bolt: count with BOLT-instrumented copies of the servers; default: hardware counters, or valgrind."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: Json = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Count the instructions that servers execute for a query, with hardware counters, valgrind or BOLT."""
     from json import dumps

@@ -6,35 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli import parameters
+
 if TYPE_CHECKING:
     from upshift.measure.variant import Variant
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
-_SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
-_PATCHES = Annotated[
-    str | None,
-    typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
-]
 _TRAIN_SECONDS = Annotated[float, typer.Option(min=1, help="Seconds of training for each workload.")]
-_SAMPLE_SECONDS = Annotated[float, typer.Option(min=1, help="Seconds of sampling for each workload, to find the hot set.")]
-_JOBS = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")]
-_DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")]
-_NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
 
 
 def build(
-    recipe: Annotated[str, typer.Argument(help="A recipe's name or its .toml file.")],
-    source: _SOURCE = None,
-    patches: _PATCHES = None,
+    recipe: parameters.RecipeName,
+    source: parameters.Source = None,
+    patches: parameters.Patches = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Sample and train with this workload, as far as the recipe needs it; repeatable.")
     ] = None,
     train_seconds: _TRAIN_SECONDS = 20.0,
-    sample_seconds: _SAMPLE_SECONDS = 12.0,
-    jobs: _JOBS = 0,
-    dry_run: _DRY_RUN = False,
-    json: _JSON = False,
-    no_install: _NO_INSTALL = False,
+    sample_seconds: parameters.SampleSeconds = 12.0,
+    jobs: parameters.Jobs = 0,
+    dry_run: parameters.DryRun = False,
+    json: parameters.Json = False,
+    no_install: parameters.NoInstall = False,
 ) -> None:
     """Build a server by a recipe, after training if the recipe has a profile, and print its path."""
     from upshift import console, pipeline
@@ -80,15 +72,15 @@ def build(
 
 def train(
     workload: Annotated[list[str] | None, typer.Option(help="Train on this workload (name or .toml file); repeatable.")] = None,
-    source: _SOURCE = None,
+    source: parameters.Source = None,
     recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
-    patches: _PATCHES = None,
+    patches: parameters.Patches = None,
     train_seconds: _TRAIN_SECONDS = 20.0,
-    sample_seconds: _SAMPLE_SECONDS = 12.0,
-    jobs: _JOBS = 0,
-    dry_run: _DRY_RUN = False,
-    json: _JSON = False,
-    no_install: _NO_INSTALL = False,
+    sample_seconds: parameters.SampleSeconds = 12.0,
+    jobs: parameters.Jobs = 0,
+    dry_run: parameters.DryRun = False,
+    json: parameters.Json = False,
+    no_install: parameters.NoInstall = False,
 ) -> None:
     """Find the hot set, train an instrumented server, and print the path of the profile."""
     from upshift import console, pipeline
@@ -135,67 +127,24 @@ def train(
 
 
 def measure(
-    arms: Annotated[
-        list[str],
-        typer.Argument(
-            help="Servers as PATH or NAME=PATH, the first is the baseline: executables, or .toml files of variants."
-        ),
-    ],
+    arms: parameters.Arms,
     workload: Annotated[
         list[str] | None, typer.Option(help="Measure on this workload (name or .toml file); repeatable.")
     ] = None,
     connections: Annotated[str, typer.Option("--connections", "-c", help="Client connections, separated by commas.")] = "1,8",
-    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Turns of each server under each load, in a server start; "
-            "default: 2; with --until or --budget, the number that gives the narrowest interval.",
-        ),
-    ] = None,
-    slice_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0.02,
-            help="Seconds that are measured in a turn; default: 0.4, or 0.1 where Upshift chooses more than two turns.",
-        ),
-    ] = None,
-    lead_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Seconds of load in a turn before measuring begins; default: 0.3; with --until or --budget, a pilot chooses.",
-        ),
-    ] = None,
-    warmup_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds of load after each start, shared by all servers and workloads.")
-    ] = 4.0,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals have this half-width, such as 1%."),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
-    ] = None,
-    speed_probe: Annotated[
-        bool,
-        typer.Option(
-            "--speed-probe",
-            help="Measure the speed of the servers' CPUs, and take bursts of the machine out of the figures; as root.",
-        ),
-    ] = False,
-    duet: Annotated[
-        bool,
-        typer.Option("--duet", help="Load two servers at the same time, on CPUs that they swap; takes four CPUs or more."),
-    ] = False,
-    card_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to measure this machine for the report, 5 to 600; 0: leave its card out.")
-    ] = 10.0,
-    dry_run: _DRY_RUN = False,
-    json: _JSON = False,
-    no_install: _NO_INSTALL = False,
+    trials: parameters.Trials = 6,
+    rounds: parameters.Rounds = None,
+    slice_seconds: parameters.SliceSeconds = None,
+    lead_seconds: parameters.LeadSeconds = None,
+    warmup_seconds: parameters.WarmupSeconds = 4.0,
+    until: parameters.Until = None,
+    budget: parameters.Budget = None,
+    speed_probe: parameters.SpeedProbe = False,
+    duet: parameters.Duet = False,
+    card_seconds: parameters.CardSeconds = 10.0,
+    dry_run: parameters.DryRun = False,
+    json: parameters.Json = False,
+    no_install: parameters.NoInstall = False,
 ) -> None:
     """Measure servers against each other, and print verdicts with intervals."""
     from upshift import console

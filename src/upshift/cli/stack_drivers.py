@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from upshift.cli import programs
+from upshift.cli.parameters import JsonResult, NoInstall
 
 
 class Shown(StrEnum):
@@ -44,8 +45,8 @@ def drivers(
     ] = None,
     show: Annotated[Shown, typer.Option(help="The figure of the table.")] = Shown.ROUND_TRIPS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show drivers and runs, and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: JsonResult = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Count the round trips, packets and bytes of real drivers at their defaults, their bad and their good settings."""
     from upshift import console

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import Budget, JudgedBy, NoInstall, Trace, Trials
+
 if TYPE_CHECKING:
     from upshift.estimate import Estimate
     from upshift.measure.variant import Variant
@@ -46,7 +48,7 @@ def _refuse_server(url: str | None) -> None:
 
 
 def prove(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
+    trace: Trace,
     suspect: Annotated[str, typer.Option(metavar="ID", help="The finding to prove, such as C1.")],
     before: Annotated[
         Path,
@@ -79,9 +81,7 @@ def prove(
             metavar="FILE.json", help="Take the finding from what `examine`, `plans` or `compare` printed with --json."
         ),
     ] = None,
-    threshold: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as C1.share=0.2; repeatable.")
-    ] = None,
+    threshold: JudgedBy = None,
     loop: Annotated[
         Loop,
         typer.Option(
@@ -96,7 +96,7 @@ def prove(
             help="Client connections, separated by commas; default: the most that the trace had open at once, up to 64.",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
+    trials: Trials = 6,
     slice_seconds: Annotated[
         float | None,
         typer.Option(
@@ -109,13 +109,10 @@ def prove(
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials until the intervals have this half-width, such as 1%."),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
-    ] = None,
+    budget: Budget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict and what was measured as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    no_install: NoInstall = False,
     _server: Annotated[str | None, typer.Option("--server", hidden=True, is_eager=True, callback=_refuse_server)] = None,
 ) -> None:
     """Replay a trace as the application sent it and with one thing changed, in turns, and measure what the change gains."""
