@@ -162,8 +162,7 @@ def options_of(
     budget: str | None,
 ) -> Options:
     """How --prove measures. Raises UsageError for what cannot be meant."""
-    from upshift.cli.amounts import parse_budget, parse_until
-    from upshift.cli.optimize import parse_connections
+    from upshift.cli.amounts import parse_budget, parse_connections, parse_until
     from upshift.options import Options
     from upshift.values import checked
 

@@ -10,6 +10,7 @@ from upshift.cli.parameters import Arms, Json, NoInstall
 
 
 def count(
+    context: typer.Context,
     arms: Arms,
     workload: Annotated[
         list[str] | None, typer.Option(help="Count under this workload (name or .toml file); repeatable.")
@@ -25,6 +26,7 @@ def count(
     from json import dumps
 
     from upshift import console
+    from upshift.cli.asked import options_asked
     from upshift.cli.session import locked, session
     from upshift.cli.single import find_variants
     from upshift.errors import CountFailed, MissingTool, UsageError
@@ -36,7 +38,6 @@ def count(
         find_tool,
         fixes_addresses,
     )
-    from upshift.options import Options
     from upshift.pipeline import count_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.report import instructions
@@ -53,7 +54,7 @@ def count(
             NO_FIXED_ADDRESSES, "run it outside of the container, or let its seccomp profile allow personality(2)"
         )
     variants = find_variants(arms)
-    options = Options(held_out=(), **({"workloads": tuple(workload)} if workload else {}))  # type: ignore[arg-type]
+    options = options_asked(context, held_out=())
     with locked():
         # Measuring, and the machine's card, are none of its stages.
         stages = refuse_unstartable(variants) - len((Stage.MEASURE, Stage.CARD))

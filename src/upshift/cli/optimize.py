@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 # At quick a server start serves half as many loads: measuring would take longer than BOLT.
-_CONNECTIONS = {"full": "1,8", "quick": "8"}
+_CONNECTIONS = {"full": (1, 8), "quick": (8,)}
 _TRAINING_S = {"full": 20.0, "quick": 10.0}
 
 
@@ -103,57 +102,23 @@ def optimize(
 ) -> None:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
     from upshift import console, pipeline
-    from upshift.cli.amounts import parse_budget, parse_patches, parse_until
+    from upshift.cli.asked import options_asked
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import held_by, held_by_same, options_of, typed
     from upshift.cli.session import locked, session
     from upshift.errors import UsageError
-    from upshift.options import Options
     from upshift.plan import prepare, refuse_building, refuse_pointless
     from upshift.resolve import recipe_of
     from upshift.server.kinds import default_kind
     from upshift.stages.check import address_of, is_checked
     from upshift.stages.names import Stage, all_stages
-    from upshift.values import checked
 
     if fail_below is None and "margin" in typed(context):
         raise UsageError(
             "--margin is a share of --fail-below, which is not given", "give --fail-below RATIO, or leave --margin out"
         )
-    options = checked(
-        Options,
-        {
-            "source": source,
-            "level": level,
-            "toolchain": toolchain,
-            "scope": scope,
-            "recipe": recipe,
-            "patches": parse_patches(patches),
-            **({"workloads": tuple(workload)} if workload else {}),
-            **({"held_out": tuple(held_out)} if held_out else {}),
-            "baseline": baseline,
-            "server": server,
-            "defaults_file": defaults_file,
-            "verify": verify,
-            "connections": parse_connections(_CONNECTIONS[level] if connections is None else connections),
-            "trials": trials,
-            "rounds": rounds,
-            "slice_s": slice_seconds,
-            "lead_s": lead_seconds,
-            "warmup_s": warmup_seconds,
-            "until": parse_until(until),
-            "budget_s": parse_budget(budget),
-            "speed_probe": speed_probe,
-            "duet": duet,
-            "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
-            "sample_s": sample_seconds,
-            "card_s": card_seconds,
-            "explain_s": explain_seconds,
-            "service": tuple(service or ()),
-            "jobs": jobs,
-        },
-    )
+    options = options_asked(context, connections=_CONNECTIONS[level], train_s=_TRAINING_S[level])
     if resume:
         options = options_of(resume, options, typed(context))
     refuse_pointless(options)
@@ -176,19 +141,3 @@ def optimize(
     code = exit_code(result, fail_below, margin)
     if code:
         raise typer.Exit(code)
-
-
-def parse_connections(text: str) -> tuple[int, ...]:
-    from upshift.errors import UsageError
-    from upshift.limits import MOST_CONNECTIONS
-
-    parts = [part.strip() for part in text.split(",")]
-    counts = tuple(int(part) if re.fullmatch("[0-9]{1,6}", part) else 0 for part in parts)
-    if not all(1 <= count <= MOST_CONNECTIONS for count in counts):
-        raise UsageError(
-            f"--connections takes counts from 1 to {MOST_CONNECTIONS} separated by commas, not '{text}'",
-            "for example --connections 1,8,64",
-        )
-    if len(set(counts)) < len(counts):
-        raise UsageError(f"--connections {text} names a count twice", "name each once")
-    return counts

@@ -127,6 +127,7 @@ def train(
 
 
 def measure(
+    context: typer.Context,
     arms: parameters.Arms,
     workload: Annotated[
         list[str] | None, typer.Option(help="Measure on this workload (name or .toml file); repeatable.")
@@ -148,42 +149,22 @@ def measure(
 ) -> None:
     """Measure servers against each other, and print verdicts with intervals."""
     from upshift import console
-    from upshift.cli.amounts import parse_budget, parse_until
+    from upshift.cli.asked import options_asked
     from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import locked, session
     from upshift.errors import UsageError
     from upshift.measure.duet import refuse_other_numbers
-    from upshift.options import Options
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_measuring, refuse_unstartable
     from upshift.stages.names import measuring_stages
-    from upshift.values import checked
 
     if len(arms) < 2:
         raise UsageError(
             "there is only one server: measure compares two or more", "name two servers or more, the baseline first"
         )
     variants = find_variants(arms)
-    options = checked(
-        Options,
-        {
-            "connections": parse_connections(connections),
-            "trials": trials,
-            "rounds": rounds,
-            "slice_s": slice_seconds,
-            "lead_s": lead_seconds,
-            "warmup_s": warmup_seconds,
-            "until": parse_until(until),
-            "budget_s": parse_budget(budget),
-            "speed_probe": speed_probe,
-            "duet": duet,
-            "card_s": card_seconds,
-            "held_out": (),
-            **({"workloads": tuple(workload)} if workload else {}),
-        },
-    )
+    options = options_asked(context, held_out=())
     if duet:
         refuse_other_numbers(len(variants))
     if dry_run:
