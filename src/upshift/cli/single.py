@@ -9,12 +9,20 @@ import typer
 from upshift.cli import parameters
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from upshift.measure.variant import Variant
+    from upshift.options import Options
+    from upshift.stages.lab import Lab
+    from upshift.stages.work import Work
+    from upshift.values import Value
 
 _TRAIN_SECONDS = Annotated[float, typer.Option(min=1, help="Seconds of training for each workload.")]
 
 
 def build(
+    context: typer.Context,
     recipe: parameters.RecipeName,
     source: parameters.Source = None,
     patches: parameters.Patches = None,
@@ -29,48 +37,25 @@ def build(
     no_install: parameters.NoInstall = False,
 ) -> None:
     """Build a server by a recipe, after training if the recipe has a profile, and print its path."""
-    from upshift import console, pipeline
+    from upshift import pipeline
     from upshift.build.recipe import find_recipe
-    from upshift.cli.amounts import parse_patches
-    from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.resume import held_by_same
-    from upshift.cli.session import locked, session
-    from upshift.options import Options
-    from upshift.plan import prepare, refuse_building
+    from upshift.cli.asked import options_asked
     from upshift.resolve import recipe_of
     from upshift.stages.names import building_stages
 
     wanted = find_recipe(recipe)
-    options = Options(
-        source=source,
-        level="quick" if wanted.profile == "none" and wanted.scope == "all" else "full",
-        toolchain=wanted.toolchain,
-        recipe=recipe,
-        patches=parse_patches(patches),
-        jobs=jobs,
-        train_s=train_seconds,
-        sample_s=sample_seconds,
-        held_out=(),
-        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
-    )
-    stages = building_stages(recipe_of(options))
-    if dry_run:
-        refuse_building(options)
-        show_plan(options, stages, as_json=json)
-        return
-    kept = options.model_dump(mode="json")
-    with locked():
-        held = held_by_same("build", kept)
-        work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
-        with session("build", kept, stages=len(stages), jobs=jobs) as at_work:
-            made = pipeline.build(at_work.lab, work).build
-    if json:
-        console.result_json(made.model_dump_json(indent=2))
-    else:
-        console.result(str(made.server))
+    level = "quick" if wanted.profile == "none" and wanted.scope == "all" else "full"
+    options = options_asked(context, level=level, toolchain=wanted.toolchain, held_out=())
+
+    def step(lab: Lab, work: Work) -> tuple[Value, Path]:
+        made = pipeline.build(lab, work).build
+        return made, made.server
+
+    _carry_out("build", options, building_stages(recipe_of(options)), step, dry_run, as_json=json, allow_install=not no_install)
 
 
 def train(
+    context: typer.Context,
     workload: Annotated[list[str] | None, typer.Option(help="Train on this workload (name or .toml file); repeatable.")] = None,
     source: parameters.Source = None,
     recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
@@ -83,47 +68,55 @@ def train(
     no_install: parameters.NoInstall = False,
 ) -> None:
     """Find the hot set, train an instrumented server, and print the path of the profile."""
-    from upshift import console, pipeline
+    from upshift import pipeline
     from upshift.build.recipe import find_recipe
-    from upshift.cli.amounts import parse_patches
-    from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.resume import held_by_same
-    from upshift.cli.session import locked, session
+    from upshift.cli.asked import options_asked
     from upshift.errors import RecipeError
-    from upshift.options import Options
-    from upshift.plan import prepare, refuse_building
     from upshift.resolve import recipe_of
     from upshift.stages.names import training_stages
 
     wanted = find_recipe(recipe)
     if wanted.profile == "none":
         raise RecipeError(f"recipe '{wanted.name}' has no profile, so there is nothing to train", "choose one with a profile")
-    options = Options(
-        source=source,
-        toolchain=wanted.toolchain,
-        recipe=recipe,
-        patches=parse_patches(patches),
-        jobs=jobs,
-        train_s=train_seconds,
-        sample_s=sample_seconds,
-        held_out=(),
-        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
-    )
-    stages = training_stages(recipe_of(options))
+    options = options_asked(context, toolchain=wanted.toolchain, held_out=())
+
+    def step(lab: Lab, work: Work) -> tuple[Value, Path]:
+        gated = pipeline.train(lab, work).gated
+        return gated, gated.profile.path
+
+    _carry_out("train", options, training_stages(recipe_of(options)), step, dry_run, as_json=json, allow_install=not no_install)
+
+
+def _carry_out(
+    verb: str,
+    options: Options,
+    stages: tuple[str, ...],
+    step: Callable[[Lab, Work], tuple[Value, Path]],
+    dry_run: bool,
+    *,
+    as_json: bool,
+    allow_install: bool,
+) -> None:
+    """Do the ``step`` that ``stages`` lead to, and print what it makes: its path, or all of it as JSON."""
+    from upshift import console
+    from upshift.cli.dry_run import show
+    from upshift.cli.resume import held_by_same
+    from upshift.cli.session import locked, session
+    from upshift.plan import prepare, refuse_building
+
     if dry_run:
         refuse_building(options)
-        show_plan(options, stages, as_json=json)
+        show(options, stages, as_json=as_json)
         return
     kept = options.model_dump(mode="json")
     with locked():
-        held = held_by_same("train", kept)
-        work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
-        with session("train", kept, stages=len(stages), jobs=jobs) as at_work:
-            trained = pipeline.train(at_work.lab, work)
-    if json:
-        console.result_json(trained.gated.model_dump_json(indent=2))
+        work = prepare(options, allow_install=allow_install, say=console.say, kept=held_by_same(verb, kept))
+        with session(verb, kept, stages=len(stages), jobs=options.jobs) as at_work:
+            made, path = step(at_work.lab, work)
+    if as_json:
+        console.result_json(made.model_dump_json(indent=2))
     else:
-        console.result(str(trained.gated.profile.path))
+        console.result(str(path))
 
 
 def measure(
