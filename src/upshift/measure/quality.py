@@ -388,9 +388,9 @@ def _flagged(values: Iterable[tuple[str, Load]]) -> tuple[Flagged, ...]:
     return tuple(Flagged(arm=arm, **load.model_dump()) for arm, load in values)
 
 
-def _worst(shares: Mapping[tuple[str, Load], float], form: str = ".0%", *, smallest: bool = False) -> str:
+def _worst(shares: Mapping[tuple[str, Load], float], *, smallest: bool = False) -> str:
     ordered = dict(sorted(shares.items(), key=lambda item: abs(item[1]), reverse=not smallest))
-    return _named(ordered, lambda share: format(share, form))
+    return _named(ordered, lambda share: f"{share:.0%}")
 
 
 def _named(values: Mapping[tuple[str, Load], _T], show: Callable[[_T], str]) -> str:
