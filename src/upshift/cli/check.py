@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,12 +15,8 @@ if TYPE_CHECKING:
     from upshift.options import Options
 
 
-class Threshold(StrEnum):
-    """The least severity that fails."""
-
-    WARNING = "warning"
-    ERROR = "error"
-
+Threshold = Literal["warning", "error"]
+"""The least severity that fails."""
 
 FAILED = 1
 
@@ -149,7 +144,7 @@ def choose(rules: tuple[Rule, ...], only: list[str], ignore: list[str]) -> tuple
 
 
 def fails(report: Report, fail_on: Threshold | None) -> bool:
-    failing = {None: (), Threshold.ERROR: ("error",), Threshold.WARNING: ("error", "warning")}[fail_on]
+    failing = {None: (), "error": ("error",), "warning": ("error", "warning")}[fail_on]
     return any(each.severity in failing for each in report.findings)
 
 

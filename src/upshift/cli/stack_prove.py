@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
 DIFFER = 1
 _MOST_CONNECTIONS = 64
 _IMPORT_TIMEOUT_S = 3600.0
-
-
-class Loop(StrEnum):
-    """Which traces may begin again, as ``upshift load replay --loop`` has it."""
-
-    READS = "reads"
-    ALWAYS = "always"
 
 
 def _refuse_server(url: str | None) -> None:
@@ -83,11 +75,11 @@ def prove(
     ] = None,
     threshold: JudgedBy = None,
     loop: Annotated[
-        Loop,
+        Literal["reads", "always"],
         typer.Option(
             help="Repeat the trace when it ends: only a trace without writes, or any trace, whose later laps find changed rows."
         ),
-    ] = Loop.READS,
+    ] = "reads",
     connections: Annotated[
         str | None,
         typer.Option(
@@ -163,7 +155,7 @@ def prove(
         with locked(), scratch("prove-") as folder:
             replayed = _replayed(shell, programs, folder, trace, most)
             workload = folder / f"{trace.stem}.toml"
-            workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop.value))
+            workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop))
             options = options_of([str(workload)], *how)
             answers, result, run = _measured(measuring(evidence, options), variants, replayed, allow_install=not no_install)
     finally:

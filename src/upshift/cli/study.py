@@ -61,15 +61,10 @@ def study(
 
 
 def show_study(result: StudyResult, run: RunDirectory, *, as_json: bool) -> None:
-    from upshift import console
-    from upshift.study import terminal
+    from upshift.cli.outcome import show_end
+    from upshift.study.terminal import show
 
-    if as_json:
-        console.result_json(result.model_dump_json(indent=2))
-    else:
-        terminal.show(result, console.out)
-        console.say(f"report: {run.path / 'report.html'}")
-    console.say(f"again: upshift report {run.argument}")
+    show_end(result, show, run, as_json=as_json)
 
 
 def _within(asked: Study, budget: str | None, resume: str | None) -> Study:
