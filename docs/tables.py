@@ -158,7 +158,7 @@ def series(result: dict[str, Any]) -> Iterator[str]:
 
 def builds(result: dict[str, Any]) -> Iterator[str]:
     """A row a medium and size of a read: two builds of the page cache."""
-    yield from _machine(result)
+    yield from table.on_machine(result)
     yield from table.head("medium", "read", "IOPS before", "IOPS after", "after / before")
     for one in sorted(result["compared"], key=lambda one: (one["medium"], one["block_size_bytes"])):
         size = f"{one['block_size_bytes'] // 1024} KiB"
@@ -167,7 +167,7 @@ def builds(result: dict[str, Any]) -> Iterator[str]:
 
 def clients(result: dict[str, Any]) -> Iterator[str]:
     """A row a load: upshift-load beside sysbench."""
-    yield from _machine(result)
+    yield from table.on_machine(result)
     yield from table.head("load", "connections", "client CPU a statement", "throughput", "p50 latency")
     for one in result["loads"]:
         ratios = (table.ratio(one["ratios"][name]) for name in ("cpu_us", "qps", "p50_us"))
@@ -176,7 +176,7 @@ def clients(result: dict[str, Any]) -> Iterator[str]:
 
 def proxied(result: dict[str, Any]) -> Iterator[str]:
     """A row a load: throughput through the capturing proxy beside that without it, and what the proxy measured of itself."""
-    yield from _machine(result)
+    yield from table.on_machine(result)
     ways = list(result["loads"][0]["rounds"][0])
     names = {"direct": "QPS direct", "through": "QPS through the proxy", "plain": "QPS through the proxy, without TLS"}
     ratios = {"through": ("qps", "ratio"), "plain": ("qps_plain", "ratio without TLS")}
@@ -229,7 +229,7 @@ def agreement(result: dict[str, Any]) -> Iterator[str]:
 def counts(result: dict[str, Any]) -> Iterator[str]:
     """A row a workload and server: instructions a query over several runs of `upshift count`, and how far the runs agree."""
     runs = result["runs"]
-    yield from _machine(result)
+    yield from table.on_machine(result)
     yield from table.head("workload", "server", "instructions a query", "spread", "calls a query", "ratio", "spread")
     for workload, arm in dict.fromkeys((one["workload"], one["arm"]) for one in runs[0]["counts"]):
         found = [one for run in runs for one in run["counts"] if (one["workload"], one["arm"]) == (workload, arm)]
@@ -345,10 +345,6 @@ def _against(result: dict[str, Any], baseline: str, *metrics: str) -> list[dict[
     """Comparisons of the optimised server."""
     found = [one for one in result["comparisons"] if one["arm"] == "optimised" and one["baseline"] == baseline]
     return [one for one in found if one["metric"] in (metrics or table.METRICS)]
-
-
-def _machine(result: dict[str, Any]) -> Iterator[str]:
-    yield from table.on_machine(result)
 
 
 def _over_least(figures: list[float]) -> str:

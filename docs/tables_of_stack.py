@@ -137,7 +137,7 @@ def stack_proofs(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _proof(said: dict[str, Any]) -> str:
-    ratios = (f"{one['ratio']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f})" for one in said["measured"] or ())
+    ratios = map(table.ratio, said["measured"] or ())
     return " ".join((f"{said['verdict']}:" if said["measured"] else said["verdict"], *ratios))
 
 

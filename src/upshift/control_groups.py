@@ -9,6 +9,8 @@ from pathlib import Path, PurePosixPath
 
 import psutil
 
+from upshift.files import text_in
+
 _USED = ("memory.current", "memory.usage_in_bytes")
 
 
@@ -38,14 +40,14 @@ def of(process: Path, root: Path = Path("/")) -> list[Path]:
 
 def _group_paths(process: Path) -> dict[str, str]:
     """Of each hierarchy, by its controllers; version 2 has none."""
-    lines = (line.split(":", 2) for line in _read(process / "cgroup").splitlines())
+    lines = (line.split(":", 2) for line in text_in(process / "cgroup").splitlines())
     return {controllers: path for _number, controllers, path in lines}
 
 
 def memory_limit_bytes(group: Path) -> int | None:
     """What a group may hold, by its own limit; None: it has none."""
     for name in ("memory.max", "memory.limit_in_bytes"):
-        text = _read(group / name).strip()
+        text = text_in(group / name).strip()
         if text.isdigit() and int(text) < 1 << 60:  # version 1 writes its "none" as a number of pages
             return int(text)
     return None
@@ -53,9 +55,9 @@ def memory_limit_bytes(group: Path) -> int | None:
 
 def quota_cpus(group: Path) -> float | None:
     """The CPU time that a group may use within a period, as a number of CPUs; None: it has no quota."""
-    if text := _read(group / "cpu.max").split():
+    if text := text_in(group / "cpu.max").split():
         return None if text[0] == "max" else int(text[0]) / int(text[1])
-    quota, period = _read(group / "cpu.cfs_quota_us").strip(), _read(group / "cpu.cfs_period_us").strip()
+    quota, period = text_in(group / "cpu.cfs_quota_us").strip(), text_in(group / "cpu.cfs_period_us").strip()
     return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
@@ -75,8 +77,8 @@ def memory_left_bytes(root: Path = Path("/")) -> int | None:
     left = []
     for group in of(root / "proc/self", root):
         if limit := memory_limit_bytes(group):
-            used = next((text for name in _USED if (text := _read(group / name).strip()).isdigit()), "0")
-            left.append(limit - max(0, int(used) - _page_cache(_read(group / "memory.stat"))))
+            used = next((text for name in _USED if (text := text_in(group / name).strip()).isdigit()), "0")
+            left.append(limit - max(0, int(used) - _page_cache(text_in(group / "memory.stat"))))
     return max(0, min(left)) if left else None
 
 
@@ -98,10 +100,3 @@ def memory_total_bytes() -> int:
     """What there is, taken or not: the machine's memory, or a container's limit."""
     limits = (memory_limit_bytes(group) for group in of(Path("/proc/self")))
     return min([int(psutil.virtual_memory().total), *(limit for limit in limits if limit)])
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.errors import CommandFailed, SourceError, UsageError, WorkloadError
+from upshift.files import text_in
 from upshift.measure.variant import Variant
 from upshift.paths import cache_dir
 from upshift.server.contents import ELF, holds
@@ -100,29 +100,22 @@ def refuse_confined(name: str, server: Path, root: Path = Path("/")) -> None:
     path = str(server.resolve())
     profile = path.strip("/").replace("/", ".")
     file, local = root / "etc/apparmor.d" / profile, root / "etc/apparmor.d/local" / profile
-    rules = _text(file)
+    rules = text_in(file)
     # Rules have braces, too: owner @{PROC}/@{pid}/status r,
     heads = (line for line in rules.splitlines() if line.rstrip().endswith("{") and not line.lstrip().startswith("#"))
     confines = any("complain" not in line for line in heads)
     disabled = os.path.lexists(root / "etc/apparmor.d/disable" / profile)
-    if not confines or disabled or "Y" not in _text(root / "sys/module/apparmor/parameters/enabled"):
+    if not confines or disabled or "Y" not in text_in(root / "sys/module/apparmor/parameters/enabled"):
         return
     # Only root may read what the kernel has loaded; in a container it is not the container's profile.
-    loaded = _text(root / "sys/kernel/security/apparmor/profiles")
+    loaded = text_in(root / "sys/kernel/security/apparmor/profiles")
     if loaded and f"{path} (enforce)" not in loaded and f"{server.name} (enforce)" not in loaded:
         return
-    if str(cache_dir()) not in rules + _text(local):
+    if str(cache_dir()) not in rules + text_in(local):
         raise UsageError(
             f"{name}: AppArmor's profile {file} does not let {server} use Upshift's cache",
             f"add the line '{cache_dir()}/** mrwkl,' to {local}, then run `apparmor_parser -r {file}`",
         )
-
-
-def _text(file: Path) -> str:
-    """Empty where there is no such file, or it cannot be read."""
-    with contextlib.suppress(OSError):
-        return file.read_text(errors="replace")
-    return ""
 
 
 def lasting_settings(kind: ServerKind, variant: Variant) -> Mapping[str, str]:

@@ -80,9 +80,9 @@ def optimize(lab: Lab, work: Work) -> Result:
     except (UpshiftError, OSError, tarfile.TarError) as error:
         # What was measured is not lost with the package. A full disk may not take the report either.
         with contextlib.suppress(OSError, UpshiftError):
-            report(lab, ground, trained, post_linked, verified, judged, f"there is no package: {error}", work)
+            report(lab, ground, trained, verified, judged, f"there is no package: {error}", work)
         raise
-    return report(lab, ground, trained, post_linked, verified, judged, packaged, work)
+    return report(lab, ground, trained, verified, judged, packaged, work)
 
 
 def explain(lab: Lab, explaining: Explaining) -> Explanation:

@@ -300,8 +300,8 @@ def _use(row: tuple[Any, ...]) -> IndexUse:
 
 
 def _transaction(row: tuple[Any, ...]) -> Transaction:
-    thread, age_s, locked, modified = row
-    return Transaction(thread=thread, age_s=max(0, age_s or 0), rows_locked=locked, rows_modified=modified)
+    thread, age_s, modified = row
+    return Transaction(thread=thread, age_s=max(0, age_s or 0), rows_modified=modified)
 
 
 def _statement(row: tuple[Any, ...]) -> Running:

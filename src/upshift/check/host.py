@@ -11,6 +11,7 @@ from typing import Any
 
 from upshift import control_groups
 from upshift.check.model import Disk, Host
+from upshift.files import text_in
 from upshift.server.huge_text import text_of
 
 _SERVERS = ("mysqld", "mariadbd", "mysqld-debug")
@@ -35,7 +36,7 @@ def process_of(pid_file: str, root: Path = Path("/")) -> int | None:
 
 
 def is_server(pid: int, root: Path = Path("/")) -> bool:
-    return pid > 0 and _read(root / f"proc/{pid}/comm").strip() in _SERVERS
+    return pid > 0 and text_in(root / f"proc/{pid}/comm").strip() in _SERVERS
 
 
 def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) -> Host:
@@ -59,9 +60,9 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
         others_bytes=max(0, total - memory.get("MemAvailable", total) - resident),
         cpus=min([float(_cpus(process, root)), *(quota for each in groups if (quota := control_groups.quota_cpus(each)))]),
         numa_nodes=len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or 1,
-        swappiness=int(_read(root / "proc/sys/vm/swappiness") or 60),
-        huge_pages=_chosen(_read(root / "sys/kernel/mm/transparent_hugepage/enabled")),
-        somaxconn=int(_read(root / "proc/sys/net/core/somaxconn") or 4096) if _shares_network(process, root) else None,
+        swappiness=int(text_in(root / "proc/sys/vm/swappiness") or 60),
+        huge_pages=_chosen(text_in(root / "sys/kernel/mm/transparent_hugepage/enabled")),
+        somaxconn=int(text_in(root / "proc/sys/net/core/somaxconn") or 4096) if _shares_network(process, root) else None,
         disk=_disk(process, datadir, root),
         thread_pool=plugins is not None and (plugins / "thread_pool.so").is_file(),
         program=_program(process),
@@ -72,17 +73,10 @@ def describe(pid: int, datadir: str, plugin_dir: str, root: Path = Path("/")) ->
 
 
 def _idle_poll_ns(root: Path) -> int | None:
-    if _read(root / "sys/devices/system/cpu/cpuidle/current_governor").strip() != "haltpoll":
+    if text_in(root / "sys/devices/system/cpu/cpuidle/current_governor").strip() != "haltpoll":
         return None
-    poll_ns = _read(root / "sys/module/haltpoll/parameters/guest_halt_poll_ns").strip()
+    poll_ns = text_in(root / "sys/module/haltpoll/parameters/guest_halt_poll_ns").strip()
     return int(poll_ns) if poll_ns.isdecimal() else None
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _program(process: Path) -> str:
@@ -95,7 +89,7 @@ def _program(process: Path) -> str:
 
 def _unit(process: Path) -> str:
     """systemd gives each of its services a control group with the unit's name."""
-    found = re.search(r"^\d+:[^:]*:/system\.slice/(?:[^/\n]+\.slice/)*([^/\n]+\.service)$", _read(process / "cgroup"), re.M)
+    found = re.search(r"^\d+:[^:]*:/system\.slice/(?:[^/\n]+\.slice/)*([^/\n]+\.service)$", text_in(process / "cgroup"), re.M)
     return found[1] if found else ""
 
 
@@ -109,15 +103,15 @@ def _shares_network(process: Path, root: Path) -> bool:
 
 def _fields(file: Path) -> dict[str, int]:
     """``MemTotal:  24684100 kB`` and the like, in bytes."""
-    return {name: int(value) * 1024 for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", _read(file), re.M)}
+    return {name: int(value) * 1024 for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", text_in(file), re.M)}
 
 
 def _cpus(process: Path, root: Path) -> int:
     """Those that it may run on. The kernel also allows CPUs that a machine could have and has not: VMware's guests list 128."""
-    listed = re.search(r"^Cpus_allowed_list:\s+(\S+)$", _read(process / "status"), re.M)
+    listed = re.search(r"^Cpus_allowed_list:\s+(\S+)$", text_in(process / "status"), re.M)
     if not listed:
         return os.cpu_count() or 1
-    allowed, online = _numbers(listed[1]), _numbers(_read(root / "sys/devices/system/cpu/online").strip())
+    allowed, online = _numbers(listed[1]), _numbers(text_in(root / "sys/devices/system/cpu/online").strip())
     return len(allowed & online or allowed)
 
 
@@ -147,7 +141,7 @@ def _reached(process: Path, folder: str, root: Path) -> Path | None:
         pass
     except OSError:
         return None
-    mounts = _read(process / "mountinfo")
+    mounts = text_in(process / "mountinfo")
     mount = _mount(mounts, PurePosixPath(folder))
     try:
         number, id = (root / within).stat().st_dev, _mount_id(root / within)
@@ -162,7 +156,7 @@ def _disk(process: Path, datadir: str, root: Path) -> Disk | None:
     folder = _reached(process, datadir, root)
     if folder is None:
         return None
-    mount = _mount(_read(process / "mountinfo"), PurePosixPath(datadir), _mount_id(folder))
+    mount = _mount(text_in(process / "mountinfo"), PurePosixPath(datadir), _mount_id(folder))
     if mount is None:
         return None
     room, file_system_number = os.statvfs(folder), folder.stat().st_dev
@@ -175,7 +169,7 @@ def _disk(process: Path, datadir: str, root: Path) -> Disk | None:
         rotational=None if _is_virtual(root) else _rotational(queue),
         called_rotational=_rotational(queue),
         file_system_number=file_system_number,
-        scheduler=_chosen(_read(queue / "scheduler")) if queue else "",
+        scheduler=_chosen(text_in(queue / "scheduler")) if queue else "",
         file_system=file_system,
         mount_options=options,
         free_bytes=room.f_bavail * room.f_frsize,
@@ -184,20 +178,20 @@ def _disk(process: Path, datadir: str, root: Path) -> Disk | None:
 
 
 def _rotational(queue: Path | None) -> bool | None:
-    said = _read(queue / "rotational").strip() if queue else ""
+    said = text_in(queue / "rotational").strip() if queue else ""
     return said == "1" if said in ("0", "1") else None
 
 
 def _is_virtual(root: Path) -> bool:
     """Whether the machine's disks may be virtual: those report what their host was told to make them report."""
-    return "hypervisor" in _read(root / "proc/cpuinfo")
+    return "hypervisor" in text_in(root / "proc/cpuinfo")
 
 
 def _mount_id(folder: Path) -> str:
     """The kernel's number of the mount that a folder lies on, wherever links lead."""
     opened = os.open(folder, os.O_PATH)
     try:
-        found = re.search(r"^mnt_id:\s*(\d+)$", _read(Path(f"/proc/self/fdinfo/{opened}")), re.M)
+        found = re.search(r"^mnt_id:\s*(\d+)$", text_in(Path(f"/proc/self/fdinfo/{opened}")), re.M)
     finally:
         os.close(opened)
     return found[1] if found else ""

@@ -141,7 +141,6 @@ class Transaction(Value):
     thread: int
     """Of its connection; 0 without one: a prepared XA transaction, or one that the server rolls back after a crash."""
     age_s: int
-    rows_locked: int
     rows_modified: int
 
 

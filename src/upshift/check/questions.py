@@ -31,7 +31,7 @@ INSTRUMENTS = """SELECT COUNT(*) FROM performance_schema.setup_instruments
   WHERE name LIKE 'wait/synch/%' AND enabled = 'YES' AND timed = 'YES'"""
 METRICS = """SELECT name, count FROM information_schema.innodb_metrics
   WHERE name IN ('trx_rseg_history_len', 'adaptive_hash_searches', 'adaptive_hash_searches_btree')"""
-TRANSACTIONS = """SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked, trx_rows_modified
+TRANSACTIONS = """SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_modified
   FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> CONNECTION_ID()"""
 STATEMENTS = """SELECT id, time, LEFT(info, 1000) FROM {processes}
   WHERE command IN ('Query', 'Execute') AND info IS NOT NULL AND id <> CONNECTION_ID()"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from upshift.errors import UsageError
-from upshift.limits import MOST_BUDGET_S
+from upshift.limits import MOST_BUDGET_S, MOST_CONNECTIONS
 
 MARGIN, MOST_MARGIN = 0.02, 0.9
 """The loss that ``--fail-below`` accepts without being told, and the most that ``--margin`` takes, as shares of its ratio."""
@@ -21,6 +21,20 @@ def parse_patches(text: str | None) -> tuple[str, ...]:
     if not all(names):
         raise UsageError(f"--patches '{text}' has an empty name", "`upshift patch list` has the names; or say all")
     return names
+
+
+def parse_connections(text: str) -> tuple[int, ...]:
+    """``1,8`` as the numbers of connections. Raises UsageError."""
+    parts = [part.strip() for part in text.split(",")]
+    counts = tuple(int(part) if re.fullmatch("[0-9]{1,6}", part) else 0 for part in parts)
+    if not all(1 <= count <= MOST_CONNECTIONS for count in counts):
+        raise UsageError(
+            f"--connections takes counts from 1 to {MOST_CONNECTIONS} separated by commas, not '{text}'",
+            "for example --connections 1,8,64",
+        )
+    if len(set(counts)) < len(counts):
+        raise UsageError(f"--connections {text} names a count twice", "name each once")
+    return counts
 
 
 def parse_until(text: str | None) -> float | None:

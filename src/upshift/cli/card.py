@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
+from upshift.cli.parameters import Json, NoInstall
+
 
 def card(
     folder: Annotated[
         Path | None, typer.Option(help="Measure the disk of this folder; default: the cache's.", show_default=False)
     ] = None,
     seconds: Annotated[float, typer.Option(help="Seconds that it may take, 5 to 600.")] = 20.0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: Json = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Measure what memory, code, the kernel and the disk of this machine cost a server."""
     from upshift import console

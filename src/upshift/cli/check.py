@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from upshift.cli.parameters import Budget
 
 if TYPE_CHECKING:
     from upshift.check.model import Facts, Report
@@ -14,12 +15,8 @@ if TYPE_CHECKING:
     from upshift.options import Options
 
 
-class Threshold(StrEnum):
-    """The least severity that fails."""
-
-    WARNING = "warning"
-    ERROR = "error"
-
+Threshold = Literal["warning", "error"]
+"""The least severity that fails."""
 
 FAILED = 1
 
@@ -71,10 +68,7 @@ def check(
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials to --prove until its intervals have this half-width, such as 1%."),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
-    ] = None,
+    budget: Budget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what --prove would measure, and exit.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print the report, or what --prove measured, as JSON to stdout.")
@@ -150,7 +144,7 @@ def choose(rules: tuple[Rule, ...], only: list[str], ignore: list[str]) -> tuple
 
 
 def fails(report: Report, fail_on: Threshold | None) -> bool:
-    failing = {None: (), Threshold.ERROR: ("error",), Threshold.WARNING: ("error", "warning")}[fail_on]
+    failing = {None: (), "error": ("error",), "warning": ("error", "warning")}[fail_on]
     return any(each.severity in failing for each in report.findings)
 
 
@@ -163,8 +157,7 @@ def options_of(
     budget: str | None,
 ) -> Options:
     """How --prove measures. Raises UsageError for what cannot be meant."""
-    from upshift.cli.amounts import parse_budget, parse_until
-    from upshift.cli.optimize import parse_connections
+    from upshift.cli.amounts import parse_budget, parse_connections, parse_until
     from upshift.options import Options
     from upshift.values import checked
 

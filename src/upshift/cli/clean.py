@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import Json
+
 if TYPE_CHECKING:
     import datetime
 
@@ -21,7 +23,7 @@ def clean(
     ] = None,
     keep: Annotated[int | None, typer.Option(min=0, metavar="N", help="Remove all runs but the newest N.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed, and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Show the sizes of runs and kept results, and remove what no run uses.
 

@@ -6,14 +6,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from upshift.cli.parameters import Arms, Json, NoInstall
+
 
 def count(
-    arms: Annotated[
-        list[str],
-        typer.Argument(
-            help="Servers as PATH or NAME=PATH, the first is the baseline: executables, or .toml files of variants."
-        ),
-    ],
+    context: typer.Context,
+    arms: Arms,
     workload: Annotated[
         list[str] | None, typer.Option(help="Count under this workload (name or .toml file); repeatable.")
     ] = None,
@@ -21,13 +19,14 @@ def count(
         Literal["bolt"] | None,
         typer.Option(help="bolt: count with BOLT-instrumented copies of the servers; default: hardware counters, or valgrind."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: Json = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Count the instructions that servers execute for a query, with hardware counters, valgrind or BOLT."""
     from json import dumps
 
     from upshift import console
+    from upshift.cli.asked import options_asked
     from upshift.cli.session import locked, session
     from upshift.cli.single import find_variants
     from upshift.errors import CountFailed, MissingTool, UsageError
@@ -39,7 +38,6 @@ def count(
         find_tool,
         fixes_addresses,
     )
-    from upshift.options import Options
     from upshift.pipeline import count_variants
     from upshift.plan import prepare_measuring, refuse_unstartable
     from upshift.report import instructions
@@ -56,7 +54,7 @@ def count(
             NO_FIXED_ADDRESSES, "run it outside of the container, or let its seccomp profile allow personality(2)"
         )
     variants = find_variants(arms)
-    options = Options(held_out=(), **({"workloads": tuple(workload)} if workload else {}))  # type: ignore[arg-type]
+    options = options_asked(context, held_out=())
     with locked():
         # Measuring, and the machine's card, are none of its stages.
         stages = refuse_unstartable(variants) - len((Stage.MEASURE, Stage.CARD))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from upshift.cli.parameters import Json
 
 if TYPE_CHECKING:
     from upshift.toolchain.doctor import Finding
@@ -13,7 +15,7 @@ SCHEMA_VERSION = 1
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")] = False,
+    json: Json = False,
 ) -> None:
     """Check this machine: compilers, BOLT, profilers, sysbench, memory and disk.
 

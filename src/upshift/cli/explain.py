@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from upshift.cli.parameters import NoInstall
+
 
 def explain(
     servers: Annotated[
@@ -49,7 +51,7 @@ def explain(
     ] = 10.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages and estimates, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Explain why one server takes less CPU time than another: where, by which functions, and how their code changed."""
     from upshift import console, pipeline

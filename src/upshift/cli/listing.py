@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
+from upshift.cli.parameters import Json, RecipeName
 
 
 def report(
@@ -18,7 +18,7 @@ def report(
             help="A run's name, its beginning or end, its folder, or `last`: the newest of optimize, measure and study."
         ),
     ] = "last",
-    json: _JSON = False,
+    json: Json = False,
 ) -> None:
     """Show the result of a run, and write its HTML report. A study's samples are analysed again."""
     from upshift.cli.outcome import show_outcome
@@ -42,7 +42,7 @@ recipes_app = typer.Typer()
 
 
 @runs_app.callback(invoke_without_command=True)
-def runs(context: typer.Context, json: _JSON = False) -> None:
+def runs(context: typer.Context, json: Json = False) -> None:
     """List runs, newest first."""
     if context.invoked_subcommand:
         return
@@ -90,7 +90,7 @@ def remove_run(run: Annotated[str, typer.Argument(help="A run's name, or its beg
 
 
 @recipes_app.callback(invoke_without_command=True)
-def recipes(context: typer.Context, json: _JSON = False) -> None:
+def recipes(context: typer.Context, json: Json = False) -> None:
     """List the shipped recipes."""
     if context.invoked_subcommand:
         return
@@ -108,8 +108,8 @@ def recipes(context: typer.Context, json: _JSON = False) -> None:
 
 @recipes_app.command("show")
 def show_recipe(
-    recipe: Annotated[str, typer.Argument(help="A recipe's name or its .toml file.")],
-    json: _JSON = False,
+    recipe: RecipeName,
+    json: Json = False,
 ) -> None:
     """Print a recipe's file, or with --json all of its keys."""
     from upshift import console
@@ -122,7 +122,7 @@ def show_recipe(
         console.result(recipe_file(recipe).read_text().rstrip())
 
 
-def workloads(json: _JSON = False) -> None:
+def workloads(json: Json = False) -> None:
     """List the shipped workloads."""
     from upshift import console
     from upshift.workload.library import shipped_workloads

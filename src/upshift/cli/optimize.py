@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from upshift.cli import parameters
 from upshift.cli.amounts import MARGIN, MOST_MARGIN
 
 if TYPE_CHECKING:
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
 
 
 # At quick a server start serves half as many loads: measuring would take longer than BOLT.
-_CONNECTIONS = {"full": "1,8", "quick": "8"}
+_CONNECTIONS = {"full": (1, 8), "quick": (8,)}
 _TRAINING_S = {"full": 20.0, "quick": 10.0}
 
 
 def optimize(
     context: typer.Context,
-    source: Annotated[
-        str | None,
-        typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL."),
-    ] = None,
+    source: parameters.Source = None,
     level: Annotated[
         Literal["quick", "full"],
         typer.Option(help="quick: BOLT on the plain build; full: PGO, ThinLTO and BOLT of the hot set."),
@@ -36,10 +33,7 @@ def optimize(
         Literal["hot", "all"] | None, typer.Option(help="hot: compile the hot set again; all: every object of the server.")
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or its .toml file.")] = None,
-    patches: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
-    ] = None,
+    patches: parameters.Patches = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Train and measure on this workload (name or .toml file); repeatable.")
     ] = None,
@@ -65,60 +59,20 @@ def optimize(
             "--connections", "-c", help="Client connections to measure with, separated by commas; default: 1,8, with quick 8."
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Turns of each server under each load, in a server start; "
-            "default: 2; with --until or --budget, the number that gives the narrowest interval.",
-        ),
-    ] = None,
-    slice_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0.02,
-            help="Seconds that are measured in a turn; default: 0.4, or 0.1 where Upshift chooses more than two turns.",
-        ),
-    ] = None,
-    lead_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Seconds of load in a turn before measuring begins; default: 0.3; with --until or --budget, a pilot chooses.",
-        ),
-    ] = None,
-    warmup_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds of load after each start, shared by all servers and workloads.")
-    ] = 4.0,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals have this half-width, such as 1%."),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
-    ] = None,
-    speed_probe: Annotated[
-        bool,
-        typer.Option(
-            "--speed-probe",
-            help="Measure the speed of the servers' CPUs, and take bursts of the machine out of the figures; as root.",
-        ),
-    ] = False,
-    duet: Annotated[
-        bool,
-        typer.Option("--duet", help="Load two servers at the same time, on CPUs that they swap; takes four CPUs or more."),
-    ] = False,
+    trials: parameters.Trials = 6,
+    rounds: parameters.Rounds = None,
+    slice_seconds: parameters.SliceSeconds = None,
+    lead_seconds: parameters.LeadSeconds = None,
+    warmup_seconds: parameters.WarmupSeconds = 4.0,
+    until: parameters.Until = None,
+    budget: parameters.Budget = None,
+    speed_probe: parameters.SpeedProbe = False,
+    duet: parameters.Duet = False,
     train_seconds: Annotated[
         float | None, typer.Option(min=1, help="Seconds of training for each workload; default: 20, with quick 10.")
     ] = None,
-    sample_seconds: Annotated[
-        float, typer.Option(min=1, help="Seconds of sampling for each workload, to find the hot set.")
-    ] = 12.0,
-    card_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to measure this machine for the report, 5 to 600; 0: leave its card out.")
-    ] = 10.0,
+    sample_seconds: parameters.SampleSeconds = 12.0,
+    card_seconds: parameters.CardSeconds = 10.0,
     explain_seconds: Annotated[
         float,
         typer.Option(
@@ -129,16 +83,13 @@ def optimize(
         list[str] | None,
         typer.Option(help="Turn on in the package's systemd drop-in: huge-text, batch or thread-pool; repeatable."),
     ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory."),
-    ] = 0,
+    jobs: parameters.Jobs = 0,
     resume: Annotated[
         str | None,
         typer.Option(metavar="RUN", help="Continue a run that was stopped; `last` is the newest."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
+    dry_run: parameters.DryRun = False,
+    json: parameters.JsonResult = False,
     fail_below: Annotated[
         float | None,
         typer.Option(min=0, metavar="RATIO", help="Exit 3 if a training workload's QPS ratio is below this, 4 if it may be."),
@@ -147,61 +98,27 @@ def optimize(
         float,
         typer.Option(min=0, max=MOST_MARGIN, metavar="SHARE", help="Accept this loss below --fail-below, a share of RATIO."),
     ] = MARGIN,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    no_install: parameters.NoInstall = False,
 ) -> None:
     """Rebuild a server around a workload, verify it, measure the gain, and pack it."""
     from upshift import console, pipeline
-    from upshift.cli.amounts import parse_budget, parse_patches, parse_until
+    from upshift.cli.asked import options_asked
     from upshift.cli.dry_run import show as show_plan
     from upshift.cli.outcome import exit_code, show_outcome
     from upshift.cli.resume import held_by, held_by_same, options_of, typed
     from upshift.cli.session import locked, session
     from upshift.errors import UsageError
-    from upshift.options import Options
     from upshift.plan import prepare, refuse_building, refuse_pointless
     from upshift.resolve import recipe_of
     from upshift.server.kinds import default_kind
     from upshift.stages.check import address_of, is_checked
     from upshift.stages.names import Stage, all_stages
-    from upshift.values import checked
 
     if fail_below is None and "margin" in typed(context):
         raise UsageError(
             "--margin is a share of --fail-below, which is not given", "give --fail-below RATIO, or leave --margin out"
         )
-    options = checked(
-        Options,
-        {
-            "source": source,
-            "level": level,
-            "toolchain": toolchain,
-            "scope": scope,
-            "recipe": recipe,
-            "patches": parse_patches(patches),
-            **({"workloads": tuple(workload)} if workload else {}),
-            **({"held_out": tuple(held_out)} if held_out else {}),
-            "baseline": baseline,
-            "server": server,
-            "defaults_file": defaults_file,
-            "verify": verify,
-            "connections": parse_connections(_CONNECTIONS[level] if connections is None else connections),
-            "trials": trials,
-            "rounds": rounds,
-            "slice_s": slice_seconds,
-            "lead_s": lead_seconds,
-            "warmup_s": warmup_seconds,
-            "until": parse_until(until),
-            "budget_s": parse_budget(budget),
-            "speed_probe": speed_probe,
-            "duet": duet,
-            "train_s": _TRAINING_S[level] if train_seconds is None else train_seconds,
-            "sample_s": sample_seconds,
-            "card_s": card_seconds,
-            "explain_s": explain_seconds,
-            "service": tuple(service or ()),
-            "jobs": jobs,
-        },
-    )
+    options = options_asked(context, connections=_CONNECTIONS[level], train_s=_TRAINING_S[level])
     if resume:
         options = options_of(resume, options, typed(context))
     refuse_pointless(options)
@@ -224,19 +141,3 @@ def optimize(
     code = exit_code(result, fail_below, margin)
     if code:
         raise typer.Exit(code)
-
-
-def parse_connections(text: str) -> tuple[int, ...]:
-    from upshift.errors import UsageError
-    from upshift.limits import MOST_CONNECTIONS
-
-    parts = [part.strip() for part in text.split(",")]
-    counts = tuple(int(part) if re.fullmatch("[0-9]{1,6}", part) else 0 for part in parts)
-    if not all(1 <= count <= MOST_CONNECTIONS for count in counts):
-        raise UsageError(
-            f"--connections takes counts from 1 to {MOST_CONNECTIONS} separated by commas, not '{text}'",
-            "for example --connections 1,8,64",
-        )
-    if len(set(counts)) < len(counts):
-        raise UsageError(f"--connections {text} names a count twice", "name each once")
-    return counts

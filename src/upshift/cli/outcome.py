@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+from rich.console import Console
 
 from upshift import console
 from upshift.cli.amounts import MARGIN, MOST_MARGIN
@@ -14,15 +16,21 @@ from upshift.report import terminal, words
 from upshift.report.findings import load_of
 from upshift.report.result import Result
 from upshift.run.directory import RunDirectory
+from upshift.values import M
 
 SLOWER, INCONCLUSIVE = 3, 4
 
 
 def show_outcome(result: Result, run: RunDirectory, *, as_json: bool) -> None:
+    show_end(result, terminal.show, run, as_json=as_json)
+
+
+def show_end(result: M, show: Callable[[M, Console], None], run: RunDirectory, *, as_json: bool) -> None:
+    """A result as JSON, or as ``show`` prints it; and where the run's report is."""
     if as_json:
         console.result_json(result.model_dump_json(indent=2))
     else:
-        terminal.show(result, console.out)
+        show(result, console.out)
         console.say(f"report: {run.path / 'report.html'}")
     console.say(f"again: upshift report {run.argument}")
 

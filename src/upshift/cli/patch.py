@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import Json
 from upshift.cli.patch_prove import prove
 
 if TYPE_CHECKING:
@@ -15,13 +16,12 @@ if TYPE_CHECKING:
 
 patch_app = typer.Typer(no_args_is_help=True, help="Show the server's patch series, check where it fits, apply it to a source.")
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 _TREE = Annotated[Path, typer.Argument(help="A source directory.")]
 _NAMES = Annotated[str, typer.Option("--patches", metavar="NAMES", help="Names separated by commas, or all.")]
 
 
 @patch_app.command("list")
-def list_(json: _JSON = False) -> None:
+def list_(json: Json = False) -> None:
     """List the patches in the order in which they are applied: what each does, and the variable that turns it off."""
     from upshift import console
 
@@ -37,7 +37,7 @@ def list_(json: _JSON = False) -> None:
 
 
 @patch_app.command()
-def check(tree: _TREE, patches: _NAMES = "all", json: _JSON = False) -> None:
+def check(tree: _TREE, patches: _NAMES = "all", json: Json = False) -> None:
     """Check which patches fit a source of any version or fork, hunk by hunk; the exit code is 1 when one does not."""
     from upshift import console
     from upshift.patches.tree import fit_tree
@@ -69,7 +69,7 @@ def apply(
     patches: _NAMES = "all",
     output: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the patched source to this new directory.")] = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Change TREE itself.")] = False,
-    json: _JSON = False,
+    json: Json = False,
 ) -> None:
     """Write a source with the patches to a new directory, and print its path; TREE stays as it is without --in-place."""
     from upshift import console

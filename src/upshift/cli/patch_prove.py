@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import JsonResult, NoInstall
+
 if TYPE_CHECKING:
     from upshift.prove.model import Asked
 
@@ -66,8 +68,8 @@ def prove(
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would run, and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: JsonResult = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Test a patched server: the same bytes as stock, and right answers under disturbances and after a crash."""
     import os

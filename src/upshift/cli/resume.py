@@ -8,44 +8,15 @@ from typing import Any
 
 import typer
 
+from upshift.cli.asked import field_of
 from upshift.errors import UsageError
 from upshift.options import Options
 from upshift.paths import cache_dir
 from upshift.run.directory import RunDirectory, all_runs
 from upshift.values import checked
 
-_FIELDS = {
-    "source": "source",
-    "level": "level",
-    "toolchain": "toolchain",
-    "scope": "scope",
-    "recipe": "recipe",
-    "patches": "patches",
-    "workload": "workloads",
-    "held_out": "held_out",
-    "baseline": "baseline",
-    "server": "server",
-    "defaults_file": "defaults_file",
-    "verify": "verify",
-    "connections": "connections",
-    "trials": "trials",
-    "rounds": "rounds",
-    "slice_seconds": "slice_s",
-    "lead_seconds": "lead_s",
-    "warmup_seconds": "warmup_s",
-    "until": "until",
-    "budget": "budget_s",
-    "speed_probe": "speed_probe",
-    "duet": "duet",
-    "train_seconds": "train_s",
-    "sample_seconds": "sample_s",
-    "card_seconds": "card_s",
-    "explain_seconds": "explain_s",
-    "service": "service",
-}
-"""What decides a run's result: parameters of `optimize` with their names in Options."""
 _BUILDING = ("source", "level", "toolchain", "scope", "recipe", "patches", "workloads", "held_out", "train_s", "sample_s")
-"""Of them those that decide what is built and trained, and on what data."""
+"""Those of Options that decide what is built and trained, and on what data."""
 
 
 def typed(context: typer.Context) -> tuple[str, ...]:
@@ -87,7 +58,8 @@ def options_of(resume: str, asked: Options, typed: tuple[str, ...]) -> Options:
     if manifest.verb != "optimize":
         raise UsageError(f"run '{resume}' is not one of `upshift optimize`", "`upshift runs` lists them; name one that is")
     options = checked(Options, manifest.options)
-    other = [name for name in typed if name in _FIELDS and getattr(asked, _FIELDS[name]) != getattr(options, _FIELDS[name])]
+    fields = {name: field for name in typed if (field := field_of(name)) and field != "jobs"}
+    other = [name for name, field in fields.items() if getattr(asked, field) != getattr(options, field)]
     if other:
         named = ", ".join("--" + name.replace("_", "-") for name in other)
         raise UsageError(

@@ -6,235 +6,158 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from upshift.measure.variant import Variant
+from upshift.cli import parameters
 
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
-_SOURCE = Annotated[str | None, typer.Option(help="A source directory or tarball; default: the distribution's newest MySQL.")]
-_PATCHES = Annotated[
-    str | None,
-    typer.Option(metavar="NAMES", help="Patch the source: names separated by commas, or all; default: the recipe's."),
-]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from upshift.measure.variant import Variant
+    from upshift.options import Options
+    from upshift.stages.lab import Lab
+    from upshift.stages.work import Work
+    from upshift.values import Value
+
 _TRAIN_SECONDS = Annotated[float, typer.Option(min=1, help="Seconds of training for each workload.")]
-_SAMPLE_SECONDS = Annotated[float, typer.Option(min=1, help="Seconds of sampling for each workload, to find the hot set.")]
-_JOBS = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")]
-_DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show stages, commands and estimates, and exit.")]
-_NO_INSTALL = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
 
 
 def build(
-    recipe: Annotated[str, typer.Argument(help="A recipe's name or its .toml file.")],
-    source: _SOURCE = None,
-    patches: _PATCHES = None,
+    context: typer.Context,
+    recipe: parameters.RecipeName,
+    source: parameters.Source = None,
+    patches: parameters.Patches = None,
     workload: Annotated[
         list[str] | None, typer.Option(help="Sample and train with this workload, as far as the recipe needs it; repeatable.")
     ] = None,
     train_seconds: _TRAIN_SECONDS = 20.0,
-    sample_seconds: _SAMPLE_SECONDS = 12.0,
-    jobs: _JOBS = 0,
-    dry_run: _DRY_RUN = False,
-    json: _JSON = False,
-    no_install: _NO_INSTALL = False,
+    sample_seconds: parameters.SampleSeconds = 12.0,
+    jobs: parameters.Jobs = 0,
+    dry_run: parameters.DryRun = False,
+    json: parameters.Json = False,
+    no_install: parameters.NoInstall = False,
 ) -> None:
     """Build a server by a recipe, after training if the recipe has a profile, and print its path."""
-    from upshift import console, pipeline
+    from upshift import pipeline
     from upshift.build.recipe import find_recipe
-    from upshift.cli.amounts import parse_patches
-    from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.resume import held_by_same
-    from upshift.cli.session import locked, session
-    from upshift.options import Options
-    from upshift.plan import prepare, refuse_building
+    from upshift.cli.asked import options_asked
     from upshift.resolve import recipe_of
     from upshift.stages.names import building_stages
 
     wanted = find_recipe(recipe)
-    options = Options(
-        source=source,
-        level="quick" if wanted.profile == "none" and wanted.scope == "all" else "full",
-        toolchain=wanted.toolchain,
-        recipe=recipe,
-        patches=parse_patches(patches),
-        jobs=jobs,
-        train_s=train_seconds,
-        sample_s=sample_seconds,
-        held_out=(),
-        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
-    )
-    stages = building_stages(recipe_of(options))
-    if dry_run:
-        refuse_building(options)
-        show_plan(options, stages, as_json=json)
-        return
-    kept = options.model_dump(mode="json")
-    with locked():
-        held = held_by_same("build", kept)
-        work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
-        with session("build", kept, stages=len(stages), jobs=jobs) as at_work:
-            made = pipeline.build(at_work.lab, work).build
-    if json:
-        console.result_json(made.model_dump_json(indent=2))
-    else:
-        console.result(str(made.server))
+    level = "quick" if wanted.profile == "none" and wanted.scope == "all" else "full"
+    options = options_asked(context, level=level, toolchain=wanted.toolchain, held_out=())
+
+    def step(lab: Lab, work: Work) -> tuple[Value, Path]:
+        made = pipeline.build(lab, work).build
+        return made, made.server
+
+    _carry_out("build", options, building_stages(recipe_of(options)), step, dry_run, as_json=json, allow_install=not no_install)
 
 
 def train(
+    context: typer.Context,
     workload: Annotated[list[str] | None, typer.Option(help="Train on this workload (name or .toml file); repeatable.")] = None,
-    source: _SOURCE = None,
+    source: parameters.Source = None,
     recipe: Annotated[str, typer.Option(help="The recipe that the profile is for.")] = "max-clang",
-    patches: _PATCHES = None,
+    patches: parameters.Patches = None,
     train_seconds: _TRAIN_SECONDS = 20.0,
-    sample_seconds: _SAMPLE_SECONDS = 12.0,
-    jobs: _JOBS = 0,
-    dry_run: _DRY_RUN = False,
-    json: _JSON = False,
-    no_install: _NO_INSTALL = False,
+    sample_seconds: parameters.SampleSeconds = 12.0,
+    jobs: parameters.Jobs = 0,
+    dry_run: parameters.DryRun = False,
+    json: parameters.Json = False,
+    no_install: parameters.NoInstall = False,
 ) -> None:
     """Find the hot set, train an instrumented server, and print the path of the profile."""
-    from upshift import console, pipeline
+    from upshift import pipeline
     from upshift.build.recipe import find_recipe
-    from upshift.cli.amounts import parse_patches
-    from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.resume import held_by_same
-    from upshift.cli.session import locked, session
+    from upshift.cli.asked import options_asked
     from upshift.errors import RecipeError
-    from upshift.options import Options
-    from upshift.plan import prepare, refuse_building
     from upshift.resolve import recipe_of
     from upshift.stages.names import training_stages
 
     wanted = find_recipe(recipe)
     if wanted.profile == "none":
         raise RecipeError(f"recipe '{wanted.name}' has no profile, so there is nothing to train", "choose one with a profile")
-    options = Options(
-        source=source,
-        toolchain=wanted.toolchain,
-        recipe=recipe,
-        patches=parse_patches(patches),
-        jobs=jobs,
-        train_s=train_seconds,
-        sample_s=sample_seconds,
-        held_out=(),
-        **({"workloads": tuple(workload)} if workload else {}),  # type: ignore[arg-type]
-    )
-    stages = training_stages(recipe_of(options))
+    options = options_asked(context, toolchain=wanted.toolchain, held_out=())
+
+    def step(lab: Lab, work: Work) -> tuple[Value, Path]:
+        gated = pipeline.train(lab, work).gated
+        return gated, gated.profile.path
+
+    _carry_out("train", options, training_stages(recipe_of(options)), step, dry_run, as_json=json, allow_install=not no_install)
+
+
+def _carry_out(
+    verb: str,
+    options: Options,
+    stages: tuple[str, ...],
+    step: Callable[[Lab, Work], tuple[Value, Path]],
+    dry_run: bool,
+    *,
+    as_json: bool,
+    allow_install: bool,
+) -> None:
+    """Do the ``step`` that ``stages`` lead to, and print what it makes: its path, or all of it as JSON."""
+    from upshift import console
+    from upshift.cli.dry_run import show
+    from upshift.cli.resume import held_by_same
+    from upshift.cli.session import locked, session
+    from upshift.plan import prepare, refuse_building
+
     if dry_run:
         refuse_building(options)
-        show_plan(options, stages, as_json=json)
+        show(options, stages, as_json=as_json)
         return
     kept = options.model_dump(mode="json")
     with locked():
-        held = held_by_same("train", kept)
-        work = prepare(options, allow_install=not no_install, say=console.say, kept=held)
-        with session("train", kept, stages=len(stages), jobs=jobs) as at_work:
-            trained = pipeline.train(at_work.lab, work)
-    if json:
-        console.result_json(trained.gated.model_dump_json(indent=2))
+        work = prepare(options, allow_install=allow_install, say=console.say, kept=held_by_same(verb, kept))
+        with session(verb, kept, stages=len(stages), jobs=options.jobs) as at_work:
+            made, path = step(at_work.lab, work)
+    if as_json:
+        console.result_json(made.model_dump_json(indent=2))
     else:
-        console.result(str(trained.gated.profile.path))
+        console.result(str(path))
 
 
 def measure(
-    arms: Annotated[
-        list[str],
-        typer.Argument(
-            help="Servers as PATH or NAME=PATH, the first is the baseline: executables, or .toml files of variants."
-        ),
-    ],
+    context: typer.Context,
+    arms: parameters.Arms,
     workload: Annotated[
         list[str] | None, typer.Option(help="Measure on this workload (name or .toml file); repeatable.")
     ] = None,
     connections: Annotated[str, typer.Option("--connections", "-c", help="Client connections, separated by commas.")] = "1,8",
-    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
-    rounds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Turns of each server under each load, in a server start; "
-            "default: 2; with --until or --budget, the number that gives the narrowest interval.",
-        ),
-    ] = None,
-    slice_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0.02,
-            help="Seconds that are measured in a turn; default: 0.4, or 0.1 where Upshift chooses more than two turns.",
-        ),
-    ] = None,
-    lead_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Seconds of load in a turn before measuring begins; default: 0.3; with --until or --budget, a pilot chooses.",
-        ),
-    ] = None,
-    warmup_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds of load after each start, shared by all servers and workloads.")
-    ] = 4.0,
-    until: Annotated[
-        str | None,
-        typer.Option(metavar="PERCENT", help="Add trials until the headline's intervals have this half-width, such as 1%."),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
-    ] = None,
-    speed_probe: Annotated[
-        bool,
-        typer.Option(
-            "--speed-probe",
-            help="Measure the speed of the servers' CPUs, and take bursts of the machine out of the figures; as root.",
-        ),
-    ] = False,
-    duet: Annotated[
-        bool,
-        typer.Option("--duet", help="Load two servers at the same time, on CPUs that they swap; takes four CPUs or more."),
-    ] = False,
-    card_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to measure this machine for the report, 5 to 600; 0: leave its card out.")
-    ] = 10.0,
-    dry_run: _DRY_RUN = False,
-    json: _JSON = False,
-    no_install: _NO_INSTALL = False,
+    trials: parameters.Trials = 6,
+    rounds: parameters.Rounds = None,
+    slice_seconds: parameters.SliceSeconds = None,
+    lead_seconds: parameters.LeadSeconds = None,
+    warmup_seconds: parameters.WarmupSeconds = 4.0,
+    until: parameters.Until = None,
+    budget: parameters.Budget = None,
+    speed_probe: parameters.SpeedProbe = False,
+    duet: parameters.Duet = False,
+    card_seconds: parameters.CardSeconds = 10.0,
+    dry_run: parameters.DryRun = False,
+    json: parameters.Json = False,
+    no_install: parameters.NoInstall = False,
 ) -> None:
     """Measure servers against each other, and print verdicts with intervals."""
     from upshift import console
-    from upshift.cli.amounts import parse_budget, parse_until
+    from upshift.cli.asked import options_asked
     from upshift.cli.dry_run import show as show_plan
-    from upshift.cli.optimize import parse_connections
     from upshift.cli.outcome import show_outcome
     from upshift.cli.session import locked, session
     from upshift.errors import UsageError
     from upshift.measure.duet import refuse_other_numbers
-    from upshift.options import Options
     from upshift.pipeline import measure_variants
     from upshift.plan import prepare_measuring, refuse_measuring, refuse_unstartable
     from upshift.stages.names import measuring_stages
-    from upshift.values import checked
 
     if len(arms) < 2:
         raise UsageError(
             "there is only one server: measure compares two or more", "name two servers or more, the baseline first"
         )
     variants = find_variants(arms)
-    options = checked(
-        Options,
-        {
-            "connections": parse_connections(connections),
-            "trials": trials,
-            "rounds": rounds,
-            "slice_s": slice_seconds,
-            "lead_s": lead_seconds,
-            "warmup_s": warmup_seconds,
-            "until": parse_until(until),
-            "budget_s": parse_budget(budget),
-            "speed_probe": speed_probe,
-            "duet": duet,
-            "card_s": card_seconds,
-            "held_out": (),
-            **({"workloads": tuple(workload)} if workload else {}),
-        },
-    )
+    options = options_asked(context, held_out=())
     if duet:
         refuse_other_numbers(len(variants))
     if dry_run:

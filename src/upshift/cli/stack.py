@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from upshift.cli import programs, stack_plans
+from upshift.cli.parameters import JsonReport, JudgedBy, NoInstall, Trace
 from upshift.cli.stack_drivers import drivers
 from upshift.cli.stack_prove import prove
 
@@ -38,7 +39,7 @@ def dump(context: typer.Context) -> None:
 
 
 def examine(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
+    trace: Trace,
     server: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Also ask the server that the trace is of, such as mysql://user@/shop?socket=PATH."),
@@ -52,12 +53,10 @@ def examine(
     driver: Annotated[
         str | None, typer.Option(metavar="NAME", help="The driver of connections that do not name theirs.")
     ] = None,
-    threshold: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as C1.share=0.2; repeatable.")
-    ] = None,
+    threshold: JudgedBy = None,
     top: Annotated[int, typer.Option(min=0, help="Statements to list.")] = 10,
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: JsonReport = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Say where an application's time goes, which suspects have evidence against them, and what fixes each."""
     from upshift import console

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from upshift.cli import programs
-
-
-class Shown(StrEnum):
-    """The figure of the table."""
-
-    ROUND_TRIPS = "round-trips"
-    PACKETS = "packets"
-    BYTES = "bytes"
+from upshift.cli.parameters import JsonResult, NoInstall
 
 
 def drivers(
@@ -42,10 +34,10 @@ def drivers(
             show_default=False,
         ),
     ] = None,
-    show: Annotated[Shown, typer.Option(help="The figure of the table.")] = Shown.ROUND_TRIPS,
+    show: Annotated[Literal["round-trips", "packets", "bytes"], typer.Option(help="The figure of the table.")] = "round-trips",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show drivers and runs, and exit.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: JsonResult = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Count the round trips, packets and bytes of real drivers at their defaults, their bad and their good settings."""
     from upshift import console
@@ -83,5 +75,5 @@ def drivers(
     if json:
         console.result_json(found.model_dump_json(indent=2))
         return
-    figures: dict[Shown, Figure] = {Shown.ROUND_TRIPS: "round_trips", Shown.PACKETS: "packets", Shown.BYTES: "bytes"}
+    figures: dict[str, Figure] = {"round-trips": "round_trips", "packets": "packets", "bytes": "bytes"}
     show_matrix(found, figures[show], console.out)

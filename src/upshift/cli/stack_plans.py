@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import JsonReport, NoInstall
+
 if TYPE_CHECKING:
     from upshift.stack.plans.address import Address
     from upshift.stack.plans.ask import Asker
@@ -35,8 +37,6 @@ _Threshold = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as P2.rows=5000; repeatable.")
 ]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="List the statements and what would be done with each, and exit.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON to stdout.")]
-_NoInstall = Annotated[bool, typer.Option("--no-install", help="Install no system packages.")]
 
 
 def plans(
@@ -50,8 +50,8 @@ def plans(
     wait_seconds: _Wait = 30.0,
     threshold: _Threshold = None,
     dry_run: _DryRun = False,
-    json: _Json = False,
-    no_install: _NoInstall = False,
+    json: JsonReport = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Show the plan of each statement in terms common to all servers, and the suspects that the plans show."""
     from upshift import console
@@ -86,8 +86,8 @@ def compare(
     wait_seconds: _Wait = 30.0,
     threshold: _Threshold = None,
     dry_run: _DryRun = False,
-    json: _Json = False,
-    no_install: _NoInstall = False,
+    json: JsonReport = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Compare two servers, statement by statement: plans, and with --execute answers, rows examined and time."""
     from upshift import console

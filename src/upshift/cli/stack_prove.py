@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from upshift.cli.parameters import Budget, JudgedBy, NoInstall, Trace, Trials
 
 if TYPE_CHECKING:
     from upshift.estimate import Estimate
@@ -26,13 +27,6 @@ _MOST_CONNECTIONS = 64
 _IMPORT_TIMEOUT_S = 3600.0
 
 
-class Loop(StrEnum):
-    """Which traces may begin again, as ``upshift load replay --loop`` has it."""
-
-    READS = "reads"
-    ALWAYS = "always"
-
-
 def _refuse_server(url: str | None) -> None:
     """Raises UsageError for the option that other commands of `stack` have."""
     from upshift.errors import UsageError
@@ -46,7 +40,7 @@ def _refuse_server(url: str | None) -> None:
 
 
 def prove(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="What `upshift stack capture` wrote.")],
+    trace: Trace,
     suspect: Annotated[str, typer.Option(metavar="ID", help="The finding to prove, such as C1.")],
     before: Annotated[
         Path,
@@ -79,15 +73,13 @@ def prove(
             metavar="FILE.json", help="Take the finding from what `examine`, `plans` or `compare` printed with --json."
         ),
     ] = None,
-    threshold: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Judge by this value, such as C1.share=0.2; repeatable.")
-    ] = None,
+    threshold: JudgedBy = None,
     loop: Annotated[
-        Loop,
+        Literal["reads", "always"],
         typer.Option(
             help="Repeat the trace when it ends: only a trace without writes, or any trace, whose later laps find changed rows."
         ),
-    ] = Loop.READS,
+    ] = "reads",
     connections: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +88,7 @@ def prove(
             help="Client connections, separated by commas; default: the most that the trace had open at once, up to 64.",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Server starts of each arm.")] = 6,
+    trials: Trials = 6,
     slice_seconds: Annotated[
         float | None,
         typer.Option(
@@ -109,13 +101,10 @@ def prove(
         str | None,
         typer.Option(metavar="PERCENT", help="Add trials until the intervals have this half-width, such as 1%."),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Measure about this long in all, or less where --until needs less: 90s, 10m, 2h."),
-    ] = None,
+    budget: Budget = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be measured, and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the verdict and what was measured as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    no_install: NoInstall = False,
     _server: Annotated[str | None, typer.Option("--server", hidden=True, is_eager=True, callback=_refuse_server)] = None,
 ) -> None:
     """Replay a trace as the application sent it and with one thing changed, in turns, and measure what the change gains."""
@@ -166,7 +155,7 @@ def prove(
         with locked(), scratch("prove-") as folder:
             replayed = _replayed(shell, programs, folder, trace, most)
             workload = folder / f"{trace.stem}.toml"
-            workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop.value))
+            workload.write_text(workload_text(suspect, replayed.trace, before.resolve(), evidence, most, loop=loop))
             options = options_of([str(workload)], *how)
             answers, result, run = _measured(measuring(evidence, options), variants, replayed, allow_install=not no_install)
     finally:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import Jobs, JsonResult, NoInstall
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,12 +28,12 @@ def study(
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Measure about this long, whatever the file says: 90s, 40m, 2h.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Compilers to run side by side; 0: by CPUs and memory.")] = 0,
+    jobs: Jobs = 0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the design, builds, time and the precision to expect, and exit.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON to stdout.")] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    json: JsonResult = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Measure what each of several factors does, alone and together with the others, and confirm the best set."""
     from upshift import pipeline
@@ -59,15 +61,10 @@ def study(
 
 
 def show_study(result: StudyResult, run: RunDirectory, *, as_json: bool) -> None:
-    from upshift import console
-    from upshift.study import terminal
+    from upshift.cli.outcome import show_end
+    from upshift.study.terminal import show
 
-    if as_json:
-        console.result_json(result.model_dump_json(indent=2))
-    else:
-        terminal.show(result, console.out)
-        console.say(f"report: {run.path / 'report.html'}")
-    console.say(f"again: upshift report {run.argument}")
+    show_end(result, show, run, as_json=as_json)
 
 
 def _within(asked: Study, budget: str | None, resume: str | None) -> Study:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from upshift.cli.parameters import NoInstall
+
 if TYPE_CHECKING:
     from upshift.cli.counting import Count
     from upshift.shell import Command, Shell
@@ -45,7 +47,7 @@ def test(
     full: Annotated[
         bool, typer.Option("--full", help="Also build MySQL, and run its innodb suite under the tier (hours).")
     ] = False,
-    no_install: Annotated[bool, typer.Option("--no-install", help="Install no system packages.")] = False,
+    no_install: NoInstall = False,
 ) -> None:
     """Test Upshift itself: ruff, mypy, cargo fmt, clippy, cargo test and pytest. Missing packages are installed first.
 

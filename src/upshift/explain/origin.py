@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from upshift.files import object_in
 from upshift.values import Value, file_sha256
 
 
@@ -28,7 +28,7 @@ def origin_of(server: Path, cache: Path) -> Origin | None:
 
 def _of_package(server: Path, sha256: str) -> Origin | None:
     package = server.parent.parent
-    told = _read(package / "provenance.json")
+    told = object_in(package / "provenance.json")
     if _dict(told, "sha256").get(str(server.relative_to(package))) != sha256:
         return None
     return _origin(_dict(told, "source"))
@@ -36,26 +36,17 @@ def _of_package(server: Path, sha256: str) -> Origin | None:
 
 def _of_build(server: Path, sha256: str, cache: Path) -> Origin | None:
     stage = next((each for each in server.parents if (each / "stage.json").is_file()), None)
-    output = _dict(_read(stage / "stage.json"), "output") if stage else {}
+    output = _dict(object_in(stage / "stage.json"), "output") if stage else {}
     build = _dict(output, "build") or output
     if build.get("sha256") != sha256 or "source_sha256" not in build:
         return None
     source = build["source_sha256"]
-    patched = (_dict(_read(file), "output") for file in sorted(cache.glob("stages/patched-source-*/stage.json")))
+    patched = (_dict(object_in(file), "output") for file in sorted(cache.glob("stages/patched-source-*/stage.json")))
     return next((_origin(each) for each in patched if each.get("sha256") == source), Origin(sha256=source))
 
 
 def _origin(source: Mapping[str, Any]) -> Origin | None:
     return Origin(sha256=source["sha256"], patches=tuple(source.get("patches", ()))) if "sha256" in source else None
-
-
-def _read(file: Path) -> Mapping[str, Any]:
-    """Empty where there is no such file, or it is no JSON: what it would have told is unknown then."""
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _dict(told: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -52,7 +51,7 @@ class Samples:
 
 
 def script_command(data: Path) -> Command:
-    """Prints a recording with everything that ``read`` needs."""
+    """Prints a recording with everything that ``Reader`` needs."""
     # Without frames of inlined functions, which perf of 2026 and some of 6.4 add where there is debug information: they name no
     # file, so that they would pass for a library's, and each costs a call of addr2line.
     shown = ("--no-inline", "--show-mmap-events", "--show-lost-events", "-F", "comm,tid,event,ip,sym,dso")
@@ -119,11 +118,3 @@ class Reader:
         address -= caller
         part = self._table.part(address)
         return Frame("", part.symbols[0] if part else UNKNOWN, address)
-
-
-def read(lines: Iterable[str], server: Path, table: SymbolTable) -> Samples:
-    """All samples in the lines of ``perf script``."""
-    reader = Reader(server, table)
-    for line in lines:
-        reader.line(line)
-    return reader.done()

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from upshift.files import text_in
 from upshift.values import Value
 
 _SYSTEM = Path("/sys/devices/system")
@@ -129,9 +130,5 @@ def _cores(count: int) -> str:
 
 def _cpu_list(file: Path) -> tuple[int, ...]:
     """``0-2,8`` as numbers; empty when there is no such file."""
-    try:
-        text = file.read_text().strip()
-    except OSError:
-        return ()
-    bounds = (part.split("-") for part in text.split(",") if part)
+    bounds = (part.split("-") for part in text_in(file).strip().split(",") if part)
     return tuple(sorted(cpu for span in bounds for cpu in range(int(span[0]), int(span[-1]) + 1)))

@@ -161,20 +161,16 @@ def _pool_too_small(pool_bytes: int | None, data_bytes: int | None) -> Flag | No
 
 def _not_steady(groups: Groups, plan: Plan) -> Flag | None:
     """An arm's slices of a trial's second half against those of its first: a trend in throughput beyond noise."""
-    trends: dict[str, float] = {}
-    for arm in dict.fromkeys(arm for arm, _load in groups):
-        logs = _half_ratios({key: members for key, members in groups.items() if key[0] == arm})
-        if len(logs) < 2:
-            continue
-        trend = geometric_mean(logs, STEADY_CONFIDENCE)
-        if not trend.low <= 1 <= trend.high and abs(trend.value - 1) > STEADY:
-            trends[arm] = trend.value - 1
+    logs = {
+        arm: _half_ratios({key: members for key, members in groups.items() if key[0] == arm})
+        for arm in dict.fromkeys(arm for arm, _load in groups)
+    }
+    trends = _beyond_noise(logs)
     if not trends:
         return None
     return Flag(
         name="warm-up-not-steady",
-        message="throughput changed from the first half of a trial to the second: "
-        + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in trends.items()),
+        message=f"throughput changed from the first half of a trial to the second: {_by_arm(trends)}",
         hint=f"warm up longer than {plan.warmup_s:g} s (--warmup-seconds); turns keep the comparison fair, not the levels",
     )
 
@@ -184,21 +180,12 @@ def _carry_over(groups: Groups) -> Flag | None:
 
     Right after another arm's turn the caches hold its data; the faster arm loses most by that.
     """
-    trials: dict[str, dict[int, list[float]]] = {}
-    arms = {arm for arm, _load in groups}
-    for load in {load for _arm, load in groups} if len(arms) > 1 else ():
-        moved = {arm: _halves(groups.get((arm, load), ())) for arm in arms}
-        for trial in set.intersection(*(set(by_trial) for by_trial in moved.values())):
-            mean = math.fsum(by_trial[trial] for by_trial in moved.values()) / len(arms)
-            for arm, by_trial in moved.items():
-                trials.setdefault(arm, {}).setdefault(trial, []).append(by_trial[trial] - mean)
-    found = _beyond_noise(trials)
-    if not found:
+    trends = _beyond_noise(_apart(groups, _halves))
+    if not trends:
         return None
     return Flag(
         name="carry-over",
-        message="within a turn, throughput rose or fell more than that of all servers: "
-        + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in found.items()),
+        message=f"within a turn, throughput rose or fell more than that of all servers: {_by_arm(trends)}",
         hint="the previous turn still affects the caches: raise --lead-seconds",
     )
 
@@ -305,21 +292,12 @@ def _probe_missing(groups: Groups) -> Flag | None:
 
 def _probe_differs(groups: Groups) -> Flag | None:
     """An arm's times of the speed probe's unit against those of all arms, beyond what bursts do by chance."""
-    arms = {arm for arm, _load in groups}
-    trials: dict[str, dict[int, list[float]]] = {}
-    for load in {load for _arm, load in groups} if len(arms) > 1 else ():
-        logs = {arm: _probe_logs(groups.get((arm, load), ())) for arm in arms}
-        for trial in set.intersection(*(set(by_trial) for by_trial in logs.values())):
-            mean = math.fsum(by_trial[trial] for by_trial in logs.values()) / len(arms)
-            for arm, by_trial in logs.items():
-                trials.setdefault(arm, {}).setdefault(trial, []).append(by_trial[trial] - mean)
-    found = _beyond_noise(trials)
-    if not found:
+    trends = _beyond_noise(_apart(groups, _probe_logs))
+    if not trends:
         return None
     return Flag(
         name="probe-differs",
-        message="the speed probe's work took longer or shorter beside one server than beside all: "
-        + ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in found.items()),
+        message=f"the speed probe's work took longer or shorter beside one server than beside all: {_by_arm(trends)}",
         hint="the probe takes such a difference for one of the machine, and ratios lose up to as much: measure without "
         "--speed-probe",
     )
@@ -334,14 +312,31 @@ def _probe_logs(members: Sequence[Slice]) -> dict[int, float]:
     return {trial: mean for trial, mean in means.items() if not math.isnan(mean)}
 
 
-def _beyond_noise(trials: Mapping[str, Mapping[int, Sequence[float]]]) -> dict[str, float]:
-    """By arm: the mean of logarithms by trial as a trend, where it is one."""
-    found: dict[str, float] = {}
-    for arm, values in sorted(trials.items()):
-        trend = geometric_mean([float(np.mean(logs)) for logs in values.values()], STEADY_CONFIDENCE)
-        if not trend.low <= 1 <= trend.high and abs(trend.value - 1) > STEADY:
-            found[arm] = trend.value - 1
-    return found
+def _apart(groups: Groups, logs_of: Callable[[Sequence[Slice]], Mapping[int, float]]) -> dict[str, list[float]]:
+    """By arm: how far its logarithm lies from the mean of all arms in each trial, a mean over loads. ``logs_of`` has an arm's
+    logarithms under a load by trial.
+    """
+    trials: dict[str, dict[int, list[float]]] = {}
+    arms = sorted({arm for arm, _load in groups})
+    for load in {load for _arm, load in groups} if len(arms) > 1 else ():
+        logs = {arm: logs_of(groups.get((arm, load), ())) for arm in arms}
+        for trial in set.intersection(*(set(by_trial) for by_trial in logs.values())):
+            mean = math.fsum(by_trial[trial] for by_trial in logs.values()) / len(arms)
+            for arm, by_trial in logs.items():
+                trials.setdefault(arm, {}).setdefault(trial, []).append(by_trial[trial] - mean)
+    return {arm: [float(np.mean(each)) for each in by_trial.values()] for arm, by_trial in trials.items()}
+
+
+def _beyond_noise(logs: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """By arm: the mean of its trials' logarithms as a trend, where it is one."""
+    means = {arm: geometric_mean(each, STEADY_CONFIDENCE) for arm, each in logs.items() if len(each) > 1}
+    return {
+        arm: mean.value - 1 for arm, mean in means.items() if not mean.low <= 1 <= mean.high and abs(mean.value - 1) > STEADY
+    }
+
+
+def _by_arm(trends: Mapping[str, float]) -> str:
+    return ", ".join(f"{trend:+.0%} ({arm})" for arm, trend in trends.items())
 
 
 def _half_ratios(groups: Groups) -> list[float]:
@@ -388,9 +383,9 @@ def _flagged(values: Iterable[tuple[str, Load]]) -> tuple[Flagged, ...]:
     return tuple(Flagged(arm=arm, **load.model_dump()) for arm, load in values)
 
 
-def _worst(shares: Mapping[tuple[str, Load], float], form: str = ".0%", *, smallest: bool = False) -> str:
+def _worst(shares: Mapping[tuple[str, Load], float], *, smallest: bool = False) -> str:
     ordered = dict(sorted(shares.items(), key=lambda item: abs(item[1]), reverse=not smallest))
-    return _named(ordered, lambda share: format(share, form))
+    return _named(ordered, lambda share: f"{share:.0%}")
 
 
 def _named(values: Mapping[tuple[str, Load], _T], show: Callable[[_T], str]) -> str:

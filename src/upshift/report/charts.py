@@ -118,11 +118,11 @@ def against_connections(findings: Findings, workload: str, metric: Metric) -> Fi
     loads = findings.loads_of(workload)
     unit = words.unit(metric, transactions=findings.counts_transactions(workload))
     data: list[Any] = []
-    for number, arm in enumerate(findings.arms):
+    for arm in findings.arms:
         levels = [level for load in loads if (level := findings.level(arm, load, metric))]
         paint = colour(findings.arms, findings.baseline, arm)
         if len(loads) == 1:
-            data += [_bar(level, number, paint, unit) for level in levels]
+            data += [_bar(level, paint, unit) for level in levels]
         elif levels:
             data.append(_line(levels, arm, paint, mark(findings.arms, findings.baseline, arm), unit))
     layout = _layout(250 if len(loads) > 1 else 190)
@@ -230,7 +230,7 @@ def _line(levels: Sequence[Level], arm: str, paint: str, symbol: str, unit: str)
     }
 
 
-def _bar(level: Level, number: int, paint: str, unit: str) -> Figure:
+def _bar(level: Level, paint: str, unit: str) -> Figure:
     return {
         "type": "bar",
         "x": [escape(level.arm)],

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from upshift.errors import UpshiftError, UsageError
 from upshift.report.result import SCHEMA_VERSION, Result
 from upshift.run.directory import write_json
-from upshift.values import describe_invalid
+from upshift.values import M, describe_invalid
 
 RESULT_FILE = "result.json"
 
@@ -24,34 +24,38 @@ def save_result(result: Result, run_folder: Path) -> Path:
 
 
 def load_result(run_folder: Path) -> Result:
-    """The result of a finished run.
+    """The result of a finished run. Raises what ``load`` does."""
+    return load(
+        Result, SCHEMA_VERSION, run_folder, "it did not end, or its command measures nothing: `upshift runs` lists them"
+    )
 
-    Raises UsageError when the run has none, UpshiftError when the file is damaged or another version of Upshift wrote it.
+
+def load(model: type[M], version: int, run_folder: Path, without: str) -> M:
+    """What a finished run found, by the model of its command.
+
+    Raises UsageError with the hint ``without`` when the run has no result, UpshiftError when the file is damaged or of another
+    schema version.
     """
     path = run_folder / RESULT_FILE
-    raw = _read(path)
-    version = raw.get("schema_version")
-    if version != SCHEMA_VERSION:
+    raw = _read(path, without)
+    if raw["schema_version"] != version:
         raise UpshiftError(
-            f"{path} has schema version {version}, this Upshift reads version {SCHEMA_VERSION}",
+            f"{path} has schema version {raw['schema_version']}, this Upshift reads version {version}",
             f"measure again, or read it with the Upshift that wrote it: {raw.get('upshift_version', 'unknown')}",
         )
     try:
-        return Result.model_validate(raw)
+        return model.model_validate(raw)
     except ValidationError as error:
         raise UpshiftError(f"{path} is damaged: {describe_invalid(error)}", "measure again") from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, without: str) -> dict[str, Any]:
     try:
         raw = json.loads(path.read_text())
     except FileNotFoundError as error:
-        raise UsageError(
-            f"the run {path.parent.name} has no result",
-            "it did not end, or its command measures nothing: `upshift runs` lists them",
-        ) from error
+        raise UsageError(f"the run {path.parent.name} has no result", without) from error
     except (ValueError, RecursionError, IsADirectoryError) as error:
         raise UpshiftError(f"{path} is damaged: it is not JSON", "measure again") from error
-    if not isinstance(raw, dict):
+    if not isinstance(raw, dict) or "schema_version" not in raw:
         raise UpshiftError(f"{path} is damaged: it holds no result", "measure again")
     return raw

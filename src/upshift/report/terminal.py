@@ -18,7 +18,7 @@ from upshift.report.card import show_card
 from upshift.report.findings import Findings
 from upshift.report.result import Result
 
-_STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
+STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
 _SECONDARY: tuple[tuple[Metric, str], ...] = (
     ("latency_ms_p99", "p99"),
     ("total_cpu_us_per_query", "CPU"),
@@ -88,7 +88,7 @@ def _verdict(result: Result, findings: Findings) -> list[Text | Padding]:
     for heading, compared in (*findings.levers(), current):
         lines += [Text(heading, style="bold")] if compared else []
         for each in compared:
-            text = Text(f"  {words.sentence(each, name_arm=several)}", style=_STYLES[each.verdict])
+            text = Text(f"  {words.sentence(each, name_arm=several)}", style=STYLES[each.verdict])
             lines.append(text.append(f" at {words.count(each.connections, 'connection')}", style="dim"))
     if not result.experiment.comparisons:
         lines.append(Text("nothing was compared: no load gave figures for two servers", style="bold yellow"))
@@ -125,7 +125,7 @@ def _comparisons(findings: Findings, experiment: Experiment) -> Table:
         table.add_column("server", overflow="fold")
     table.add_column("conn", justify="right")
     table.add_column("QPS ratio")
-    table.add_column("verdict", min_width=max(map(len, _STYLES)))
+    table.add_column("verdict", min_width=max(map(len, STYLES)))
     for _metric, name in secondary:
         table.add_column(name, justify="right")
     flags = [flag.name for flag in experiment.flags]
@@ -145,7 +145,7 @@ def _comparisons(findings: Findings, experiment: Experiment) -> Table:
                 *([arm] if several else []),
                 str(load.connections),
                 f"{words.ratio(qps)} ({words.interval(qps, '–')})",
-                Text(qps.verdict, style=_STYLES[qps.verdict]),
+                Text(qps.verdict, style=STYLES[qps.verdict]),
                 *(_cell(findings.comparison(arm, load, metric)) for metric, _name in secondary),
                 *([_marks(flags, findings.flags_of((arm, findings.baseline), load))] if flags else []),
             )
@@ -160,7 +160,7 @@ def _marks(flags: Sequence[str], raised: Sequence[str]) -> Text:
 def _cell(each: Comparison | None) -> Text:
     if each is None:
         return Text("–", style="dim")
-    return Text(words.ratio(each), style=_STYLES[each.verdict] if each.verdict in ("faster", "slower") else "")
+    return Text(words.ratio(each), style=STYLES[each.verdict] if each.verdict in ("faster", "slower") else "")
 
 
 def _stages(result: Result) -> Table:

@@ -110,9 +110,9 @@ def ratio_and_limits(value: float, low: float, high: float | None, *, differs: b
     return f"{ratio_in(value, low, high, differs=differs)} ({limits(low, high, differs=differs)})"
 
 
-def interval_of(low: float, high: float, joint: str = " to ") -> str:
+def interval_of(low: float, high: float) -> str:
     """A level's interval, in its unit; empty when one trial cannot give one, or two lie too far apart."""
-    return f"{figure(low)}{joint}{figure(high)}" if known(low, high) else ""
+    return f"{figure(low)} to {figure(high)}" if known(low, high) else ""
 
 
 def percent(confidence: float) -> str:

@@ -7,7 +7,6 @@ contents of what it reads. A path says nothing of its contents, and the day noth
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import shutil
@@ -20,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import psutil
 from pydantic import BaseModel, ValidationError
 
+from upshift.files import object_in
 from upshift.run.cleaning import discard
 from upshift.run.directory import RunDirectory, write_json
 from upshift.run.fingerprint import fingerprint
@@ -184,7 +184,7 @@ class _Meter:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._before = _read_spent(file)
+        self._before = object_in(file)
         self._stop = threading.Event()
         self._peak_bytes = 0
 
@@ -220,14 +220,6 @@ class _Meter:
                 write_json(self._file, self._sum(live_cpu_s))
             if self._stop.wait(_LOOK_S):
                 return
-
-
-def _read_spent(file: Path) -> dict[str, float]:
-    try:
-        value = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _cpu_s() -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from upshift.errors import UsageError
+from upshift.files import text_in
 from upshift.native.programs import HUGE_TEXT_LIBRARY, programs_dir
 from upshift.server.preload import PRELOAD
 from upshift.values import Value
@@ -36,10 +37,7 @@ def with_huge_text(environment: Mapping[str, str], program: Path, library: Path 
 
 def refuse_without_huge_pages(whose: str, root: Path = Path("/")) -> None:
     """Raises UsageError where the kernel gives no huge pages to a program that asks for them."""
-    try:
-        setting = (root / _SETTING).read_text()
-    except OSError:
-        setting = ""
+    setting = text_in(root / _SETTING)
     if not setting or "[never]" in setting:
         why = "its setting is never" if setting else "it was built without them, or hides them"
         raise UsageError(

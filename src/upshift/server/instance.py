@@ -206,7 +206,7 @@ def _ending(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _tail(log: Path, lines: int = 8) -> str:
+def _tail(log: Path) -> str:
     with contextlib.suppress(OSError):
-        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(log.read_text(errors="replace").splitlines()[-8:])
     return ""

@@ -53,24 +53,17 @@ def exported(shell: Shell, program: Callable[[], Path], trace: Path, *, say: Cal
             ) from error
 
 
-def examined(
-    shell: Shell,
-    program: Callable[[], Path],
-    trace: Path,
-    driver: str | None = None,
-    *,
-    say: Callable[[str], None] = _silent,
-) -> Evidence:
-    """The evidence of a trace; ``driver`` stands for connections whose own was not recognised.
+def examined(shell: Shell, program: Callable[[], Path], trace: Path, *, say: Callable[[str], None] = _silent) -> Evidence:
+    """The evidence of a trace.
 
     Raises UsageError for what is no trace, UpshiftError for a trace without requests, and what ``exported`` raises.
     """
     with exported(shell, program, trace, say=say) as folder:
-        return evidence_in(folder, trace, driver)
+        return evidence_in(folder, trace)
 
 
 def evidence_in(folder: Path, trace: Path, driver: str | None = None) -> Evidence:
-    """The same of a trace that was exported already."""
+    """The same of a trace that was exported already; ``driver`` stands for connections whose own was not recognised."""
     evidence = read_evidence(folder)
     if not evidence.trace.exchanges:
         lacks = "request with its whole answer" if evidence.trace.incomplete else "requests"

@@ -21,7 +21,6 @@ from upshift.stages.card import Carded
 from upshift.stages.explain import Why
 from upshift.stages.lab import Lab
 from upshift.stages.package import Packaged
-from upshift.stages.post_link import PostLinked
 from upshift.stages.verify import Verified
 from upshift.stages.work import Ground, Measuring, Trained, Work
 from upshift.values import Value
@@ -43,7 +42,6 @@ def report(
     lab: Lab,
     ground: Ground,
     trained: Trained | None,
-    post_linked: PostLinked,
     verified: Verified,
     judged: Judged,
     packaged: Packaged | str,

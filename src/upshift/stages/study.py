@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from upshift.door import lasting_settings
 from upshift.errors import LoadFailed, ServerFailed, UsageError
@@ -30,6 +31,9 @@ from upshift.study.analysis import Part
 from upshift.values import Value, content_hash, file_sha256
 from upshift.workbench import Workbench
 from upshift.workload.driver import RunningLoad
+
+S = TypeVar("S")
+G = TypeVar("G")
 
 _DIED = "died.json"
 _PLUGIN_DIR = "--plugin-dir="
@@ -175,21 +179,16 @@ def measure_arms(
     died = read_died(lab.run.path)
     parts: list[Part] = []
     flags: list[Flag] = []
-    for which, each in enumerate(made):
-        for number, members in enumerate(groups):
-            # The seed of all groups of the same servers is one: their trials are of one order of loads.
-            plan = measuring.plan.model_copy(update={"trials": trials // len(made), "seed": 1 + which})
-            group = each.only(members).arms
-            at = which * len(groups) + number + 1
-            name = f"{Stage.MEASURE} {at}"
-            file = f"{_PARTS}/{name.replace(' ', '-')}.parquet"
-            part = measuring.model_copy(update={"plan": plan})
-            experiment = _measure_living(lab, group, data, part, died, at=at, name=name, samples=file)
-            if experiment is None:
-                continue
-            slices = slices_of(lab.run.path / file, died, at)
-            parts.append(Part(training=each.training, layout=each.layout, slices=slices))
-            flags += experiment.flags
+    # The seed of all groups of the same servers is one: their trials are of one order of loads.
+    for at, (seed, each), members in numbered(enumerate(made, 1), groups):
+        plan = measuring.plan.model_copy(update={"trials": trials // len(made), "seed": seed})
+        part = measuring.model_copy(update={"plan": plan})
+        experiment = _measure_living(lab, each.only(members).arms, data, part, died, at=at)
+        if experiment is None:
+            continue
+        slices = slices_of(lab.run.path / samples_of(at), died, at)
+        parts.append(Part(training=each.training, layout=each.layout, slices=slices))
+        flags += experiment.flags
     why = {name: death.message for name, death in died.items()}
     return Measured(parts=tuple(parts), died=why, flags=of_parts(flags))
 
@@ -212,8 +211,6 @@ def _measure_living(
     died: dict[str, Death],
     *,
     at: int,
-    name: str,
-    samples: str,
 ) -> Experiment | None:
     """None when all but the first are dead."""
     # The dead stay in the experiment by name: without them it would be another, and its finished trials would not count.
@@ -222,7 +219,8 @@ def _measure_living(
         try:
             bench_of = functools.partial(WatchedBench, fallen=fallen)
             filled = templates(lab, group, data, part.train_on + part.hold_out)
-            return measure(lab, group, filled, part, name=name, samples=samples, bench_of=bench_of, without=dead)
+            name = f"{Stage.MEASURE} {at}"
+            return measure(lab, group, filled, part, name=name, samples=samples_of(at), bench_of=bench_of, without=dead)
         except (ServerFailed, LoadFailed) as error:
             if not fallen or group[0].name in fallen:
                 raise
@@ -236,6 +234,17 @@ def _measure_living(
 def _gone(died: Mapping[str, Death], at: int) -> set[str]:
     """The arms that are left out of a part."""
     return {name for name, death in died.items() if death.part <= at}
+
+
+def numbered(made: Iterable[S], groups: Iterable[G]) -> Iterator[tuple[int, S, G]]:
+    """The parts of a study in the order in which they are measured, counted from 1: the servers and the group of each."""
+    for at, (servers, group) in enumerate(itertools.product(made, groups), 1):
+        yield at, servers, group
+
+
+def samples_of(at: int) -> str:
+    """The file of a part's raw samples, in the run's folder."""
+    return f"{_PARTS}/{Stage.MEASURE}-{at}.parquet"
 
 
 def slices_of(file: Path, died: Mapping[str, Death], at: int) -> tuple[Slice, ...]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import itertools
 from pathlib import Path
 
 from upshift.run.directory import RunDirectory, write_json
-from upshift.stages.names import Stage
-from upshift.stages.study import parts_of, read_died, slices_of
+from upshift.stages.study import numbered, read_died, samples_of, slices_of
 from upshift.study.analysis import Part, analyse
 from upshift.study.crossing import crossings
 from upshift.study.dealing import group_count
@@ -17,8 +16,6 @@ from upshift.study.plan import StudyPlan
 from upshift.study.result import StudyResult
 from upshift.study.store import load_study
 from upshift.values import checked
-
-_MEASURED = re.compile(rf"{Stage.MEASURE}-(\d+)")
 
 
 def report_again(run: RunDirectory) -> StudyResult:
@@ -46,11 +43,10 @@ def report_again(run: RunDirectory) -> StudyResult:
 def _parts(folder: Path, result: StudyResult, plan: StudyPlan) -> list[Part]:
     """In the order in which they were measured: the groups of each layout of each training."""
     groups = group_count(sum(row.same_as is None for row in result.rows), plan.arms_at_once)
-    files = {int(found[1]): file for file in parts_of(folder) if (found := _MEASURED.fullmatch(file.stem))}
+    made = itertools.product(range(1, result.trainings + 1), range(1, result.layouts + 1))
     died = read_died(folder)
-    made = [(training, layout) for training in range(1, result.trainings + 1) for layout in range(1, result.layouts + 1)]
     return [
-        Part(training=training, layout=layout, slices=slices_of(file, died, number))
-        for number, file in sorted(files.items())
-        for training, layout in [made[(number - 1) // groups]]
+        Part(training=training, layout=layout, slices=slices_of(file, died, at))
+        for at, (training, layout), _group in numbered(made, range(groups))
+        if (file := folder / samples_of(at)).is_file()
     ]

@@ -69,9 +69,9 @@ def analyse(
     logs, levels = _ratios(parts, base, metric)
     higher = HIGHER_IS_BETTER[metric]
     names = [standing_for[row] for row in rows]
-    by_load = {load: table for load in loads if (table := _table(logs, names, base, [load])) is not None}
+    by_load = {load: table for load in loads if (table := _table(logs, names, [load])) is not None}
     judged = [load for load in loads if not load.held_out]
-    pooled = _table(logs, names, base, judged)
+    pooled = _table(logs, names, judged)
     if pooled is None:
         raise LoadFailed(
             f"no trial gave a figure for {metric} of every row", "choose another metric: not every driver reports each"
@@ -107,7 +107,7 @@ def without_figures(names: Iterable[str], base: str, parts: Sequence[Part], load
     """Those of the arms ``names`` for which no trial has a figure under all loads that are not held out."""
     logs, _levels = _ratios(parts, base, metric)
     judged = [load for load in loads if not load.held_out]
-    return [name for name in names if name != base and _table(logs, [name], base, judged) is None]
+    return [name for name in names if name != base and _table(logs, [name], judged) is None]
 
 
 def by_instructions(
@@ -153,7 +153,7 @@ def _ratios(parts: Sequence[Part], base: str, metric: Metric) -> tuple[Logs, dic
     return logs, {load: float(np.mean(each)) for load, each in own.items() if each}
 
 
-def _table(logs: Logs, names: Sequence[str], base: str, loads: Sequence[Load]) -> np.ndarray | None:
+def _table(logs: Logs, names: Sequence[str], loads: Sequence[Load]) -> np.ndarray | None:
     """Replicates by rows, means over ``loads``; of the trials that all rows have. None when there are none.
 
     The unit of replication is what a user who does it once more draws anew: a training where there are several, else a

@@ -37,7 +37,7 @@ def contrasts_of(design: Design, measured: tuple[Row, ...]) -> Contrasts:
         return made
     _between_rows(design, at, off, made)
     if design.kind == "one-at-a-time":
-        _missing_part(design, at, off, made)
+        _missing_part(design, off, made)
     elif design.kind == "steps":
         _one_after_another(design, at, made)
     elif design.kind == "grid":
@@ -46,7 +46,7 @@ def contrasts_of(design: Design, measured: tuple[Row, ...]) -> Contrasts:
     elif design.two_levels:
         _main_effects(design, measured, made)
     else:
-        _margins(design, measured, at, made)
+        _margins(design, measured, made)
     # A grid is fitted so whatever its rows are.
     if design.pairs and design.kind != "grid" and not made.share and (fitted := _fitted(design, measured)):
         made.share, made.without_pairs = fitted, True
@@ -67,7 +67,7 @@ def _between_rows(design: Design, at: Mapping[Row, int], off: Row, made: Contras
         made.total = difference(at, on, off)
 
 
-def _missing_part(design: Design, at: Mapping[Row, int], off: Row, made: Contrasts) -> None:
+def _missing_part(design: Design, off: Row, made: Contrasts) -> None:
     """One at a time: what all together do beyond the sum, in equal parts."""
     if made.total is None or len(made.alone) < len(design.factors):
         return
@@ -95,7 +95,7 @@ def _squares(at: Mapping[Row, int], off: Row, made: Contrasts) -> None:
                 made.together[first, second] = difference(at, both, first) - difference(at, second, off)
 
 
-def _margins(design: Design, measured: tuple[Row, ...], at: Mapping[Row, int], made: Contrasts) -> None:
+def _margins(design: Design, measured: tuple[Row, ...], made: Contrasts) -> None:
     """A full design with more than two levels: means over all rows that have a level, less those that have it off."""
     if set(measured) != set(design.rows):
         return

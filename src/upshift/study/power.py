@@ -1,4 +1,4 @@
-"""What a study can be expected to see: half-widths of intervals, and the trials that an effect needs.
+"""What a study can be expected to see: half-widths of intervals.
 
 ``upshift.measure.noise`` says what the two parts of the noise are.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
 import numpy as np
@@ -15,8 +14,6 @@ from scipy.special import stdtrit
 from upshift.study.contrasts import contrasts_of
 from upshift.study.designs import Design
 from upshift.study.intervals import LEVEL, servers_of
-
-MOST_TRIALS = 1000
 
 Groups = Sequence[Collection[str]]
 """Names of rows that run side by side, each group with a start of all off of its own; none: all do."""
@@ -42,18 +39,7 @@ def half_width(
     return _quantile(design, replicates) * _error(design, trials, start_log_sd, pair_log_sd, blocks, groups)
 
 
-def trials_for(effect: float, design: Design, *, start_log_sd: float, pair_log_sd: float, blocks: float) -> int:
-    """The fewest trials that find a factor's effect, such as 0.02, in nineteen studies of twenty; at most ``MOST_TRIALS``."""
-
-    def finds(trials: int) -> bool:
-        error = _error(design, trials, start_log_sd, pair_log_sd, blocks)
-        enough = float(stdtrit(_freedom(design, trials), 0.95))
-        return math.log1p(effect) >= (_quantile(design, trials) + enough) * error
-
-    return bisect_left(range(MOST_TRIALS), True, lo=2, key=finds)
-
-
-def _error(design: Design, trials: int, start_log_sd: float, pair_log_sd: float, blocks: float, groups: Groups = ()) -> float:
+def _error(design: Design, trials: int, start_log_sd: float, pair_log_sd: float, blocks: float, groups: Groups) -> float:
     one_server = (start_log_sd**2 + pair_log_sd**2 / blocks) / 2
     return math.sqrt(_servers(design, groups) * one_server / trials)
 

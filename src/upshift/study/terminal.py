@@ -7,16 +7,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from upshift.measure.model import Verdict
 from upshift.report import words
 from upshift.report.card import show_card
+from upshift.report.terminal import STYLES
 from upshift.study import wording
 from upshift.study.attribution import judged_effect
 from upshift.study.losses import losses
 from upshift.study.page import base_value, crossed_cells, row_cells
 from upshift.study.result import StudyResult
-
-_STYLES: dict[Verdict, str] = {"faster": "green", "slower": "red", "equivalent": "cyan", "inconclusive": "yellow"}
 
 
 def show(result: StudyResult, console: Console) -> None:
@@ -38,7 +36,7 @@ def show(result: StudyResult, console: Console) -> None:
         for each in result.by_instructions.factors:
             effect = judged_effect(result.design, each)
             said = f"instructions of a query, {each.factor} {each.level}: {wording.change(effect)}"
-            console.print(Text(said, style=_STYLES[each.verdict]))
+            console.print(Text(said, style=STYLES[each.verdict]))
     for pair in result.effects.does_not_add_up():
         console.print(Text.assemble(("does not add up: ", "bold"), wording.together(pair)))
     for alias in result.design.aliases:
@@ -68,7 +66,7 @@ def _factors(result: StudyResult) -> Table:
         name = each.factor if each.level == "on" else f"{each.factor} {each.level}"
         said = each.verdict if result.metric == "qps" else words.VERDICT_NAMES[each.verdict]
         figures = (wording.change(effect) for effect in (each.alone, each.last, each.share))
-        table.add_row(name, *figures, Text(said, style=_STYLES[each.verdict]))
+        table.add_row(name, *figures, Text(said, style=STYLES[each.verdict]))
     if result.effects.total:
         table.add_row("all together", "", "", wording.change(result.effects.total), "")
     return table

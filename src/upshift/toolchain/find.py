@@ -71,9 +71,9 @@ def find_all(family: Family, *, shell: Shell, places: Places | None = None) -> t
     return tuple(sorted(found, key=lambda one: _numbers(one.version), reverse=True))
 
 
-def llvm_program(name: str, places: Places | None = None) -> Path | None:
+def llvm_program(name: str) -> Path | None:
     """A tool of the newest LLVM that has it, else the one on ``$PATH``; None when there is none."""
-    places = places or Places()
+    places = Places()
     return _first((*_llvm_folders(places), *places.folders()), name)
 
 

@@ -121,7 +121,6 @@ def run_load(
     cpus: tuple[int, ...],
     log: Path,
     connections: int | None = None,
-    seed: int = 1,
 ) -> tuple[LoadReport, int]:
     """Load to the end; the report and how many queries the server counted meanwhile.
 
@@ -135,7 +134,7 @@ def run_load(
         server,
         connections=connections or workload.connections,
         seconds=seconds,
-        seed=seed,
+        seed=1,
         cpus=cpus,
         log=log,
     )

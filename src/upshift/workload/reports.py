@@ -72,31 +72,20 @@ def read_json(output: str, _paused: int = 0) -> LoadReport:
 
 
 def _percentiles(buckets: list[tuple[float, int]], paused: int, errors: int) -> LoadReport:
-    if paused >= sum(count for _value, count in buckets):
+    left = sum(count for _value, count in buckets) - paused
+    if left <= 0:
         return LoadReport(errors=errors)
-    buckets = _without_longest(buckets, paused)
-    p50, p95, p99 = (_percentile(buckets, share) for share in (0.50, 0.95, 0.99))
+    # Without the longest, the same bucket reaches a share of what is left.
+    p50, p95, p99 = (_value_at(buckets, share * left) for share in (0.50, 0.95, 0.99))
     return LoadReport(errors=errors, latency_ms_p50=p50, latency_ms_p95=p95, latency_ms_p99=p99)
 
 
-def _without_longest(buckets: list[tuple[float, int]], number: int) -> list[tuple[float, int]]:
-    """The buckets without so many values, of more."""
-    left = sum(count for _value, count in buckets) - number
-    kept = []
-    for value, count in buckets:
-        taken = min(count, left)
-        left -= taken
-        if taken:
-            kept.append((value, taken))
-    return kept
-
-
-def _percentile(buckets: list[tuple[float, int]], share: float) -> float:
-    total = sum(count for _value, count in buckets)
+def _value_at(buckets: list[tuple[float, int]], rank: float) -> float:
+    """The value of the first bucket that has ``rank`` values up to it."""
     seen = 0
     for value, count in buckets:
         seen += count
-        if seen >= share * total:
+        if seen >= rank:
             return value
     return buckets[-1][0]
 

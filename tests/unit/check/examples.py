@@ -419,8 +419,8 @@ EXAMPLES: dict[str, Example] = {
     "isolation-read-uncommitted": _variable("transaction_isolation", "READ-UNCOMMITTED", "READ-COMMITTED", "READ-COMMITTED"),
     "autocommit-off": _variable("autocommit", "OFF", "ON", "ON"),
     "long-transaction": Example(
-        changed(transactions=(Transaction(thread=9, age_s=7000, rows_locked=3, rows_modified=0),)),
-        changed(transactions=(Transaction(thread=9, age_s=70, rows_locked=3, rows_modified=0),)),
+        changed(transactions=(Transaction(thread=9, age_s=7000, rows_modified=0),)),
+        changed(transactions=(Transaction(thread=9, age_s=70, rows_modified=0),)),
         "KILL 9",
     ),
     "history-long": Example(

@@ -51,7 +51,7 @@ class Server(Session):
             "setup_instruments": [(4,)],
             "SHOW ENGINE": [("performance_schema", "x.memory", "1"), ("performance_schema", "performance_schema.memory", "99")],
             "innodb_metrics": [("trx_rseg_history_len", 12)],
-            "innodb_trx": [(9, 70, 1, 2)],
+            "innodb_trx": [(9, 70, 2)],
             "processlist": [(9, 70, "select\n1")],
         }
 

@@ -90,7 +90,7 @@ def test_a_memory_limit_alone_is_no_reason_against_huge_pages() -> None:
 
 def test_a_transaction_without_a_connection_is_not_killed() -> None:
     """A prepared XA transaction whose client is gone; InnoDB gives it the thread 0."""
-    prepared = Transaction(thread=0, age_s=7000, rows_locked=3, rows_modified=5)
+    prepared = Transaction(thread=0, age_s=7000, rows_modified=5)
     facts = changed(transactions=(prepared,), metrics={"trx_rseg_history_len": 9_000_000})
     long, history = (findings(facts)[each] for each in ("long-transaction", "history-long"))
     assert long.sql == history.sql == ("XA RECOVER",)

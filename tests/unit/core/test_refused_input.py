@@ -11,9 +11,8 @@ import pytest
 from fakes import FakeShell
 from in_process import Run, run_main
 
-from upshift.cli.amounts import parse_patches, parse_time, parse_until
+from upshift.cli.amounts import parse_connections, parse_patches, parse_time, parse_until
 from upshift.cli.clean import parse_age
-from upshift.cli.optimize import parse_connections
 from upshift.door import versions_of
 from upshift.errors import UpshiftError, UsageError
 from upshift.measure.samples import read_samples

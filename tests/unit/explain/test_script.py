@@ -9,7 +9,7 @@ import pytest
 from upshift.explain.kernel import hidden
 from upshift.explain.model import Place
 from upshift.explain.rows import place
-from upshift.explain.script import KERNEL, UNKNOWN, Frame, Samples, read, script_command
+from upshift.explain.script import KERNEL, UNKNOWN, Frame, Reader, Samples, script_command
 from upshift.explain.symbols import Groups, Part, SymbolTable
 
 SERVER = Path("/opt/my server/mysqld")
@@ -19,8 +19,11 @@ TABLE = SymbolTable(
 MAPPED = f"mysqld 0 PERF_RECORD_MMAP2 1/1: [0x55000000(0x1000) @ 0x1000 fe:00 1 0]: r-xp {SERVER}\n"
 
 
-def samples(*lines: str) -> Samples:
-    return read(lines, SERVER, TABLE)
+def samples(*lines: str, server: Path = SERVER) -> Samples:
+    reader = Reader(server, TABLE)
+    for line in lines:
+        reader.line(line)
+    return reader.done()
 
 
 def test_a_stack_has_the_kernel_a_library_and_the_server() -> None:
@@ -48,7 +51,7 @@ def test_a_stack_has_the_kernel_a_library_and_the_server() -> None:
 def test_a_servers_path_may_have_parentheses(server: str) -> None:
     mapped = f"mysqld 0 PERF_RECORD_MMAP2 1/1: [0x55000000(0x1000) @ 0x1000 fe:00 1 0]: r-xp {server}\n"
     lines = (mapped, "a 1 cpu-clock:\n", f"\t55000004 f ({server})\n", "\t10 read(int) (/opt/my (x)/lib/libc.so.6)\n", "\n")
-    ((stack, _count),) = read(lines, Path(server), TABLE).stacks.items()
+    ((stack, _count),) = samples(*lines, server=Path(server)).stacks.items()
     assert stack == (Frame("", "inner", 0x2004), Frame("libc.so.6", "read(int)", 0))
 
 

@@ -229,6 +229,11 @@ def test_a_result_survives_as_json_and_a_damaged_one_is_an_error(tmp_path: Path)
     (tmp_path / "result.json").write_text(found.model_copy(update={"schema_version": 99}).model_dump_json())
     with pytest.raises(UpshiftError, match="schema version 99"):
         load_study(tmp_path)
+    # A version to come has fields of its own, and may lack some of today's.
+    (tmp_path / "result.json").write_text('{"schema_version": 99, "upshift_version": "7.0", "of_version_99": 1}')
+    with pytest.raises(UpshiftError, match="schema version 99") as caught:
+        load_study(tmp_path)
+    assert caught.value.hint.endswith("the Upshift that wrote it: 7.0")
     write_page(found, tmp_path / "report.html")
     assert not list(tmp_path.glob("*.partial"))
 
