@@ -22,23 +22,38 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 SMALL = CHECKOUT / "tests" / "small_server"
 SOURCE = SMALL / "source"
 TRAINING = {"--train-seconds": "2", "--sample-seconds": "4"}
-TRAINED = tuple(word for option in TRAINING.items() for word in option)
-# The shortest times that still give the hot set, the profile and the measurement enough to work with.
-QUICK = {
-    "--connections": "4",
+# The shortest measurement that gives an interval.
+MEASURED = {
     "--trials": "2",
+    "--rounds": "1",
     "--slice-seconds": "0.5",
+    "--lead-seconds": "0",
     "--warmup-seconds": "1",
-    **TRAINING,
     "--card-seconds": "0",
-    "--explain-seconds": "0",
 }
+# The shortest times that still give the hot set and the profile enough to work with; of one trial there is no interval.
+QUICK = {"--connections": "4", **MEASURED, "--trials": "1", **TRAINING, "--explain-seconds": "0"}
+
+
+def words(options: Mapping[str, str], *more: str) -> tuple[str, ...]:
+    """The words of ``options``, and ``more``, which wins over them."""
+    return (*(word for option, value in options.items() if option not in more for word in (option, value)), *more)
+
+
+TRAINED = words(TRAINING)
 
 
 def workload(name: str) -> str:
     """The path of a workload file for the small server: a well-behaved one, or else a misbehaving one."""
     file = SMALL / "workloads" / f"{name}.toml"
     return str(file if file.is_file() else SMALL / "misbehaving" / f"{name}.toml")
+
+
+def optimizing(*more: str, train_on: tuple[str, ...] = ("mix",), held_out: tuple[str, ...] = ("scan",)) -> tuple[str, ...]:
+    """``optimize`` on the small server, as short as it can be; ``more`` wins over what is given here."""
+    named = [part for name in train_on for part in ("--workload", workload(name))]
+    named += [part for name in held_out for part in ("--held-out", workload(name))]
+    return ("optimize", "--no-install", *named, *words({"--source": str(SOURCE), **QUICK}, *more))
 
 
 @dataclass(frozen=True)
@@ -102,12 +117,13 @@ class Cli:
         held_out: tuple[str, ...] = ("scan",),
         env: Mapping[str, str] = {},
     ) -> Done:
-        """``upshift optimize --json`` on the small server, as short as it can be; ``more`` wins over what is given here."""
-        named = [part for name in train_on for part in ("--workload", workload(name))]
-        named += [part for name in held_out for part in ("--held-out", workload(name))]
-        given = {"--source": str(SOURCE), **QUICK}
-        quick = [part for option, value in given.items() if option not in more for part in (option, value)]
-        return self("optimize", "--json", "--no-install", *quick, *named, *more, env=env)
+        """How ``optimizing`` with these words ends."""
+        return self(*optimizing(*more, train_on=train_on, held_out=held_out), "--json", env=env)
+
+    def measure(self, *arms: str, env: Mapping[str, str] = {}) -> Done:
+        """How ``measure`` of these servers ends, as short as it can be; options among ``arms`` win over what is given here."""
+        given = ("measure", "--json", "--no-install", "--workload", workload("mix"))
+        return self(*given, *words(MEASURED, *arms), env=env)
 
     def runs(self) -> list[Path]:
         """The folders of all runs, oldest first."""

@@ -88,7 +88,7 @@ def test_a_server_that_fails_while_training_can_be_resumed(cli: Cli, fault: str,
     # A training time of its own for each, so that no earlier profile is taken.
     seconds = str(2 + len(fault) / 10)
     broken = {"SMALLSERVER_FAULT": fault, "SMALLSERVER_FAULT_IN": "instrumented-build", "UPSHIFT_START_TIMEOUT_S": "4"}
-    done = cli.optimize("--train-seconds", seconds, "--trials", "1", env=broken)
+    done = cli.optimize("--train-seconds", seconds, env=broken)
     assert done.code == 1, done.stderr
     assert message in done.stderr
     again = cli("optimize", "--resume", "last", "--json", "--no-install")
@@ -97,7 +97,7 @@ def test_a_server_that_fails_while_training_can_be_resumed(cli: Cli, fault: str,
 
 def test_a_post_linked_server_that_answers_wrongly_is_given_up(cli: Cli) -> None:
     wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "post-link"}
-    done = cli.optimize("--train-seconds", "3.5", "--trials", "1", env=wrong)
+    done = cli.optimize("--train-seconds", "3.5", env=wrong)
     assert done.code == 0, done.stderr
     result = done.result()
     assert result.builds[1].post_link == ""
@@ -106,7 +106,7 @@ def test_a_post_linked_server_that_answers_wrongly_is_given_up(cli: Cli) -> None
 
 def test_an_optimised_server_that_answers_wrongly_is_an_error(cli: Cli) -> None:
     wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "optimised-build"}
-    done = cli.optimize("--train-seconds", "3.6", "--trials", "1", "--recipe", str(_without_bolt(cli)), env=wrong)
+    done = cli.optimize("--train-seconds", "3.6", "--recipe", str(_without_bolt(cli)), env=wrong)
     assert done.code == 1, done.stderr
     assert "fail on the optimised server alone" in done.stderr
 

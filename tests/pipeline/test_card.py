@@ -17,7 +17,7 @@ RUST = {
     "CARGO_HOME": os.environ.get("CARGO_HOME", str(Path.home() / ".cargo")),
     "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup")),
 }
-SHORT = ("--connections", "2", "--trials", "1", "--slice-seconds", "1", "--card-seconds", "5", "--no-install", "--json")
+SHORT = ("--connections", "2", "--trials", "1", "--card-seconds", "5")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_bad_input_has_the_program_s_own_words(cli: Cli, tmp_path: Path) -> None
 
 
 def test_a_report_has_the_card_of_its_machine(cli: Cli, plain: str) -> None:
-    done = cli("measure", f"a={plain}", f"b={plain}", "--workload", workload("mix"), *SHORT, env=RUST)
+    done = cli.measure(f"a={plain}", f"b={plain}", *SHORT, env=RUST)
     assert done.code == 0, done.stderr
     result = done.result()
     assert result.card is not None and result.warnings == ()
@@ -66,7 +66,7 @@ def test_a_machine_that_cannot_be_measured_is_a_warning(fresh_cli: Cli, plain: s
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     path = {"PATH": f"{broken.parent}:{os.environ['PATH']}"}
-    done = fresh_cli("measure", f"a={plain}", f"b={plain}", "--workload", workload("mix"), *SHORT, env=path)
+    done = fresh_cli.measure(f"a={plain}", f"b={plain}", *SHORT, env=path)
     assert done.code == 0, done.stderr
     result = done.result()
     assert result.card is None

@@ -55,7 +55,7 @@ def test_a_workload_that_cannot_be_counted_is_refused_before_its_data_are_filled
 
 
 def test_the_new_server_needs_fewer_instructions(cli: Cli, plain: Path, tmp_path: Path) -> None:
-    done = cli.optimize("--trials", "1")
+    done = cli.optimize()
     assert done.code == 0, done.stderr
     with tarfile.open(done.result().package) as package:
         unpack(package, tmp_path)

@@ -9,22 +9,14 @@ import time
 
 import psutil
 import pytest
-from conftest import SOURCE, Cli, workload
+from conftest import Cli, optimizing
 
 from upshift.build.recipe import find_recipe
 from upshift.stages.names import all_stages
 
 pytestmark = pytest.mark.pipeline
 
-_SERVERS = ("--source", str(SOURCE), "--workload", workload("mix"), "--held-out", workload("scan"), "--connections", "4")
-_MEASURED = ("--trials", "1", "--slice-seconds", "1", "--warmup-seconds", "1")
-_SHORT = (*_MEASURED, "--sample-seconds", "4", "--card-seconds", "0", "--explain-seconds", "0")
 _STAGE_TIMEOUT_S = 300
-
-
-def _arguments(train_seconds: int = 2) -> tuple[str, ...]:
-    """The main job on the small server; how long it trains is part of a training's key."""
-    return ("optimize", *_SERVERS, *_SHORT, "--train-seconds", str(train_seconds), "--no-install")
 
 
 def _stop_in(cli: Cli, stage: str, number: int, *arguments: str) -> subprocess.Popen[str]:
@@ -67,7 +59,7 @@ def _left_behind(cli: Cli) -> list[str]:
 
 def test_a_run_killed_in_every_stage_comes_to_its_end(fresh_cli: Cli) -> None:
     stages = ("plain build", "hot set", "instrumented build", "train", "optimised build", "post-link", "measure")
-    arguments: tuple[str, ...] = _arguments()
+    arguments = optimizing()
     for stage in stages:
         _stop_in(fresh_cli, stage, signal.SIGKILL, *arguments)
         assert _left_behind(fresh_cli) == []
@@ -83,7 +75,8 @@ def test_a_run_killed_in_every_stage_comes_to_its_end(fresh_cli: Cli) -> None:
 
 
 def test_ctrl_c_leaves_no_process_and_exits_130(cli: Cli) -> None:
-    process = _stop_in(cli, "train", signal.SIGINT, *_arguments(train_seconds=9))
+    # How long it trains is part of a training's key.
+    process = _stop_in(cli, "train", signal.SIGINT, *optimizing("--train-seconds", "9"))
     assert process.returncode == 130
     assert _left_behind(cli) == []
     done = cli("optimize", "--resume", "last", "--json", "--no-install")
@@ -91,11 +84,11 @@ def test_ctrl_c_leaves_no_process_and_exits_130(cli: Cli) -> None:
 
 
 def test_two_runs_at_once_are_refused(cli: Cli) -> None:
-    first = cli.start(*_arguments(train_seconds=8))
+    first = cli.start(*optimizing("--train-seconds", "8"))
     try:
         assert first.stderr is not None
         next(line for line in first.stderr if "source" in line)
-        second = cli(*_arguments())
+        second = cli(*optimizing())
         assert second.code == 1
         assert "another run" in second.stderr
         assert "hint:" in second.stderr

@@ -39,8 +39,7 @@ def pairs(result: Result) -> set[tuple[str, str]]:
 
 
 def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, today: Path) -> None:
-    quick = ("--connections", "2,4", "--trials", "2", "--slice-seconds", "1", "--card-seconds", "0", "--no-install")
-    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *quick, "--json")
+    done = cli.measure(f"plain={plain}", f"today={today}", "--connections", "2,4")
     assert done.code == 0, done.stderr
     result = done.result()
     assert [arm.name for arm in result.experiment.arms] == ["plain", "today"]
@@ -83,8 +82,7 @@ def test_a_pilot_chooses_the_lead_in_before_the_trials(cli: Cli, plain: Path, to
 def test_a_variant_is_measured_beside_an_executable(cli: Cli, plain: Path, tmp_path: Path) -> None:
     variant = tmp_path / "niced.toml"
     variant.write_text(f'binary = "{plain}"\nunder = ["nice", "-n", "5"]\n[environment]\nMALLOC_ARENA_MAX = "1"\n')
-    quick = ("--connections", "2", "--trials", "2", "--slice-seconds", "1", "--card-seconds", "0", "--no-install")
-    done = cli("measure", f"plain={plain}", str(variant), "--workload", workload("mix"), *quick, "--json")
+    done = cli.measure(f"plain={plain}", str(variant), "--connections", "2")
     assert done.code == 0, done.stderr
     _, niced = done.result().experiment.arms
     assert (niced.name, niced.under, niced.environment) == ("niced", ("nice", "-n", "5"), {"MALLOC_ARENA_MAX": "1"})
@@ -95,10 +93,9 @@ def test_a_variant_is_measured_on_data_that_its_sql_has_changed(cli: Cli, plain:
     fix.write_text("CREATE TABLE extra (id INT, c TEXT)\nINSERT INTO extra VALUES (1, 'one')\n")
     variant = tmp_path / "more.toml"
     variant.write_text(f'binary = "{plain}"\nsql = ["fix.sql"]\n')
-    quick = ("--connections", "2", "--trials", "1", "--slice-seconds", "1", "--card-seconds", "0", "--no-install", "--json")
 
     def measured() -> Done:
-        return cli("measure", f"plain={plain}", str(variant), "--workload", workload("mix"), *quick)
+        return cli.measure(f"plain={plain}", str(variant), "--connections", "2", "--trials", "1")
 
     def templates() -> list[Path]:
         return sorted((cli.cache / "stages").glob("changed-data-*/data/tables.dat"))
@@ -118,10 +115,7 @@ def test_a_variant_is_measured_on_data_that_its_sql_has_changed(cli: Cli, plain:
     assert refused.code == 2 and "renamed.sql: the server refuses it: ERR" in " ".join(refused.stderr.split())
 
 
-QUICK_DUET = (
-    *("--duet", "--connections", "2", "--trials", "2", "--slice-seconds", "0.5", "--card-seconds", "0"),
-    *("--no-install", "--json"),
-)
+QUICK_DUET = ("--duet", "--connections", "2", "--rounds", "2", "--lead-seconds", "0.3")
 CPUS = sorted(os.sched_getaffinity(0))
 
 
@@ -145,7 +139,7 @@ def test_a_duet_is_measured_on_the_cpus_that_its_servers_name(cli: Cli, plain: P
     for name, server, cpu in (("plain", plain, CPUS[0]), ("today", today, CPUS[1])):
         (tmp_path / f"{name}.toml").write_text(f'binary = "{server}"\nserver_cpus = [{cpu}]\nclient_cpus = [{cpu}]\n')
     arms = (str(tmp_path / "plain.toml"), str(tmp_path / "today.toml"))
-    done = cli("measure", *arms, "--workload", workload("mix"), *QUICK_DUET)
+    done = cli.measure(*arms, *QUICK_DUET)
     assert done.code == 0, done.stderr
     result = done.result()
     assert [seat.server_cpus for seat in result.experiment.plan.duet] == [(CPUS[0],), (CPUS[1],)]
@@ -159,14 +153,14 @@ def test_a_duet_is_measured_on_the_cpus_that_its_servers_name(cli: Cli, plain: P
     assert "They share CPUs" in page
     taken = tmp_path / "today.toml"
     taken.write_text(taken.read_text() + f'under = ["taskset", "--cpu-list", "{CPUS[0]}"]\n')
-    refused = cli("measure", *arms, "--workload", workload("mix"), *QUICK_DUET)
+    refused = cli.measure(*arms, *QUICK_DUET)
     assert refused.code == 1
     assert "arm 'today': it runs on other CPUs than it was given" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.skipif(len(CPUS) < 4, reason="a duet that divides the CPUs by itself takes four, and this machine has fewer")
 def test_a_duet_divides_the_cpus(cli: Cli, plain: Path, today: Path) -> None:
-    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *QUICK_DUET)
+    done = cli.measure(f"plain={plain}", f"today={today}", *QUICK_DUET)
     assert done.code == 0, done.stderr
     plan = done.result().experiment.plan
     assert len(plan.duet) == 2 and set(plan.server_cpus).isdisjoint(plan.client_cpus)
@@ -176,7 +170,7 @@ def test_a_duet_divides_the_cpus(cli: Cli, plain: Path, today: Path) -> None:
 @pytest.mark.skipif(len(CPUS) >= 4, reason="this machine has the CPUs that a duet takes")
 def test_a_duet_on_too_few_cpus_is_refused(cli: Cli, plain: Path, today: Path) -> None:
     before = cli.runs()
-    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *QUICK_DUET)
+    done = cli.measure(f"plain={plain}", f"today={today}", *QUICK_DUET)
     assert done.code == 2 and cli.runs() == before
     said = " ".join(done.stderr.split())
     assert f"Upshift may use {len(CPUS)} CPU" in said and "hint: use a machine with four CPUs or more" in said
@@ -187,7 +181,7 @@ def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: 
     broken.write_bytes(b"\x7fELF")
     broken.chmod(0o755)
     before = cli.runs()
-    done = cli("measure", f"plain={plain}", f"today={broken}", "--workload", workload("mix"), "--no-install")
+    done = cli.measure(f"plain={plain}", f"today={broken}")
     assert done.code in (1, 2)
     assert str(broken) in done.stderr and "hint:" in done.stderr and "Traceback" not in done.stderr
     assert cli.runs() == before
@@ -196,7 +190,7 @@ def test_a_server_that_does_not_run_is_refused_before_anything_is_measured(cli: 
 def test_a_setting_that_the_server_refuses_is_told_with_the_arms_name(cli: Cli, plain: Path, tmp_path: Path) -> None:
     variant = tmp_path / "coloured.toml"
     variant.write_text(f'binary = "{plain}"\n[settings]\ncolour = "red"\n')
-    done = cli("measure", f"plain={plain}", str(variant), "--workload", workload("mix"), "--no-install", "--card-seconds", "0")
+    done = cli.measure(f"plain={plain}", str(variant))
     assert done.code == 1
     said = " ".join(done.stderr.split())
     assert "arm 'coloured': the server did not start" in said and "colour" in said.partition("did not start")[2]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.pipeline
 
 @pytest.fixture(scope="module")
 def full(cli: Cli) -> Result:
-    done = cli.optimize("--explain-seconds", "4")
+    done = cli.optimize("--trials", "2", "--explain-seconds", "4")
     assert done.code == 0, done.stderr
     return done.result()
 
@@ -122,13 +122,13 @@ def test_quick_is_bolt_on_the_plain_build(full: Result, cli: Cli) -> None:
 
 
 def test_the_whole_tree_can_be_rebuilt(full: Result, cli: Cli) -> None:
-    done = cli.optimize("--scope", "all", "--trials", "1")
+    done = cli.optimize("--scope", "all")
     assert done.code == 0, done.stderr
     assert done.result().builds[1].objects == done.result().builds[0].objects
 
 
 def test_the_hot_set_can_be_found_without_perf(full: Result, cli: Cli) -> None:
-    done = cli.optimize("--trials", "1", env={"UPSHIFT_PERF": "off"})
+    done = cli.optimize(env={"UPSHIFT_PERF": "off"})
     assert done.code == 0, done.stderr
     hot_set = done.result().hot_set
     assert hot_set is not None
@@ -149,7 +149,7 @@ def test_a_profile_can_be_context_sensitive(full: Result, cli: Cli) -> None:
 
 
 def test_gcc_does_pgo_with_lto(cli: Cli) -> None:
-    done = cli.optimize("--toolchain", "gcc", "--trials", "1")
+    done = cli.optimize("--toolchain", "gcc")
     assert done.code == 0, done.stderr
     optimised = done.result().builds[1]
     assert optimised.compiler.startswith("gcc ")

@@ -96,8 +96,7 @@ def test_what_the_server_loads_is_compiled_and_linked_apart(patched: Build, kind
 
 def test_the_levers_add_up(cli: Cli, kind: SourceKind, tmp_path: Path) -> None:
     """By instructions, which a busy machine does not change."""
-    short = ("--trials", "1", "--rounds", "1", "--lead-seconds", "0")
-    alone, both = cli.optimize(*short), cli.optimize(*short, "--patches", PATCHES)
+    alone, both = cli.optimize(), cli.optimize("--patches", PATCHES)
     assert alone.code == both.code == 0, alone.stderr + both.stderr
     result = both.result()
     assert [arm.name for arm in result.experiment.arms] == ["plain", "patched", "optimised"]
