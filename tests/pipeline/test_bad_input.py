@@ -6,9 +6,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli
+from conftest import SOURCE, Cli, Done
 
 pytestmark = pytest.mark.pipeline
+
+# So that no profile of another file's tests is taken.
+OWN_TRAINING = ("--train-seconds", "2.5")
 
 
 @pytest.mark.parametrize(
@@ -81,32 +84,29 @@ def test_too_little_disk_is_said_before_the_build(cli: Cli) -> None:
     assert "plain build" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"), [("no-start", "did not start"), ("hang", "did not answer"), ("crash", "ended by itself")]
-)
-def test_a_server_that_fails_while_training_can_be_resumed(cli: Cli, fault: str, message: str) -> None:
-    # A training time of its own for each, so that no earlier profile is taken.
-    seconds = str(2 + len(fault) / 10)
-    broken = {"SMALLSERVER_FAULT": fault, "SMALLSERVER_FAULT_IN": "instrumented-build", "UPSHIFT_START_TIMEOUT_S": "4"}
-    done = cli.optimize("--train-seconds", seconds, env=broken)
+@pytest.fixture(scope="module")
+def resumed(cli: Cli) -> Done:
+    """A run whose server ended in training, resumed with a post-linked one that answers wrongly."""
+    done = cli.optimize(*OWN_TRAINING, env={"SMALLSERVER_FAULT": "crash", "SMALLSERVER_FAULT_IN": "instrumented-build"})
     assert done.code == 1, done.stderr
-    assert message in done.stderr
-    again = cli("optimize", "--resume", "last", "--json", "--no-install")
-    assert again.code == 0, again.stderr
-
-
-def test_a_post_linked_server_that_answers_wrongly_is_given_up(cli: Cli) -> None:
+    assert "ended by itself" in done.stderr
     wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "post-link"}
-    done = cli.optimize("--train-seconds", "3.5", env=wrong)
-    assert done.code == 0, done.stderr
-    result = done.result()
+    return cli("optimize", "--resume", "last", "--json", "--no-install", env=wrong)
+
+
+def test_a_server_that_fails_while_training_can_be_resumed(resumed: Done) -> None:
+    assert resumed.code == 0, resumed.stderr
+
+
+def test_a_post_linked_server_that_answers_wrongly_is_given_up(resumed: Done) -> None:
+    result = resumed.result()
     assert result.builds[1].post_link == ""
     assert any("given up" in warning for warning in result.warnings)
 
 
 def test_an_optimised_server_that_answers_wrongly_is_an_error(cli: Cli) -> None:
     wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "optimised-build"}
-    done = cli.optimize("--train-seconds", "3.6", "--recipe", str(_without_bolt(cli)), env=wrong)
+    done = cli.optimize(*OWN_TRAINING, "--recipe", str(_without_bolt(cli)), env=wrong)
     assert done.code == 1, done.stderr
     assert "fail on the optimised server alone" in done.stderr
 
