@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
@@ -141,3 +142,21 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 def fresh_cli(tmp_path: Path) -> Cli:
     """An empty cache."""
     return Cli(tmp_path / "cache", tmp_path)
+
+
+@pytest.fixture(scope="session")
+def plain(cli: Cli) -> Path:
+    """The plain build of the small server."""
+    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
+    assert built.code == 0, built.stderr
+    return Path(built.stdout.strip())
+
+
+@pytest.fixture
+def today(plain: Path, tmp_path: Path) -> Path:
+    """The same server where a package would have put it."""
+    folder = tmp_path / "today" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("smallserver", "smallload"):
+        shutil.copy2(plain.parent / name, folder)
+    return folder / "smallserver"

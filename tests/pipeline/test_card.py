@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli, workload
+from conftest import Cli
 
 from upshift.card.model import Card, MachineCard
 
@@ -18,13 +18,6 @@ RUST = {
     "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup")),
 }
 SHORT = ("--connections", "2", "--trials", "1", "--card-seconds", "5")
-
-
-@pytest.fixture(scope="module")
-def plain(cli: Cli) -> str:
-    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
-    assert built.code == 0, built.stderr
-    return built.stdout.strip()
 
 
 def test_a_card_has_figures_for_all_that_this_machine_has(cli: Cli, tmp_path: Path) -> None:
@@ -50,7 +43,7 @@ def test_bad_input_has_the_program_s_own_words(cli: Cli, tmp_path: Path) -> None
         assert said in done.stderr and "hint:" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_report_has_the_card_of_its_machine(cli: Cli, plain: str) -> None:
+def test_a_report_has_the_card_of_its_machine(cli: Cli, plain: Path) -> None:
     done = cli.measure(f"a={plain}", f"b={plain}", *SHORT, env=RUST)
     assert done.code == 0, done.stderr
     result = done.result()
@@ -60,7 +53,7 @@ def test_a_report_has_the_card_of_its_machine(cli: Cli, plain: str) -> None:
     assert 'id="machine-card"' in (run / "report.html").read_text()
 
 
-def test_a_machine_that_cannot_be_measured_is_a_warning(fresh_cli: Cli, plain: str, tmp_path: Path) -> None:
+def test_a_machine_that_cannot_be_measured_is_a_warning(fresh_cli: Cli, plain: Path, tmp_path: Path) -> None:
     broken = tmp_path / "bin" / "cargo"
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\nexit 1\n")

@@ -39,13 +39,6 @@ def per_query(found: Instructions, arm: str) -> float:
     return one
 
 
-@pytest.fixture(scope="module")
-def plain(cli: Cli) -> Path:
-    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
-    assert built.code == 0, built.stderr
-    return Path(built.stdout.strip())
-
-
 def test_a_workload_that_cannot_be_counted_is_refused_before_its_data_are_filled(cli: Cli, plain: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(Path(workload("point")).read_text().partition("[fixed]")[0])

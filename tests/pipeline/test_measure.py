@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli, Done, workload
+from conftest import Cli, Done, workload
 
 from upshift.measure.model import Slice
 from upshift.measure.samples import read_samples
 from upshift.report.result import Result
 
 pytestmark = pytest.mark.pipeline
-
-
-@pytest.fixture(scope="module")
-def plain(cli: Cli) -> Path:
-    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
-    assert built.code == 0, built.stderr
-    return Path(built.stdout.strip())
-
-
-@pytest.fixture
-def today(plain: Path, tmp_path: Path) -> Path:
-    """The same server where a package would have put it."""
-    folder = tmp_path / "today" / "bin"
-    folder.mkdir(parents=True)
-    for name in ("smallserver", "smallload"):
-        shutil.copy2(plain.parent / name, folder)
-    return folder / "smallserver"
 
 
 def pairs(result: Result) -> set[tuple[str, str]]:

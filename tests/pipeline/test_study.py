@@ -59,13 +59,6 @@ build = {{ flags = ["-DSMALL_NOTHING"] }}
 """
 
 
-@pytest.fixture(scope="module")
-def plain(cli: Cli) -> Path:
-    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
-    assert built.code == 0, built.stderr
-    return Path(built.stdout.strip())
-
-
 def run(cli: Cli, folder: Path, text: str, *more: str) -> Done:
     file = folder / "mine.toml"
     file.write_text(text)
