@@ -73,6 +73,11 @@ class Done:
         return Result.model_validate_json(self.stdout)
 
 
+def pairs(result: Result) -> set[tuple[str, str]]:
+    """Each arm with what it is compared with."""
+    return {(one.arm, one.baseline) for one in result.comparisons}
+
+
 class Cli:
     """``./upshift`` with a cache of its own."""
 
@@ -152,10 +157,10 @@ def plain(cli: Cli) -> Path:
     return Path(built.stdout.strip())
 
 
-@pytest.fixture
-def today(plain: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def today(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same server where a package would have put it."""
-    folder = tmp_path / "today" / "bin"
+    folder = tmp_path_factory.mktemp("today") / "bin"
     folder.mkdir(parents=True)
     for name in ("smallserver", "smallload"):
         shutil.copy2(plain.parent / name, folder)

@@ -1,4 +1,4 @@
-"""Servers that exist already are measured: `upshift measure`, and `upshift optimize --baseline`."""
+"""Servers that exist already are measured: `upshift measure`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Cli, Done, workload
+from conftest import Cli, Done, pairs, workload
 
 from upshift.measure.model import Slice
 from upshift.measure.samples import read_samples
-from upshift.report.result import Result
 
 pytestmark = pytest.mark.pipeline
-
-
-def pairs(result: Result) -> set[tuple[str, str]]:
-    return {(one.arm, one.baseline) for one in result.comparisons}
 
 
 def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, today: Path) -> None:
@@ -177,13 +172,3 @@ def test_a_setting_that_the_server_refuses_is_told_with_the_arms_name(cli: Cli, 
     said = " ".join(done.stderr.split())
     assert "arm 'coloured': the server did not start" in said and "colour" in said.partition("did not start")[2]
     assert "hint:" in said and "Traceback" not in said
-
-
-def test_the_server_of_today_is_a_further_arm(cli: Cli, today: Path) -> None:
-    done = cli.optimize("--baseline", str(today))
-    assert done.code == 0, done.stderr
-    result = done.result()
-    assert [arm.name for arm in result.experiment.arms] == ["plain", "optimised", "baseline"]
-    assert {("optimised", "plain"), ("optimised", "baseline")} <= pairs(result)
-    held_out = [one for one in result.comparisons if one.held_out and one.baseline == "baseline" and one.metric == "qps"]
-    assert [(one.workload, one.arm) for one in held_out if one.arm == "optimised"] == [("scan", "optimised")]
