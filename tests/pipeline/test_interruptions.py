@@ -19,9 +19,8 @@ pytestmark = pytest.mark.pipeline
 _STAGE_TIMEOUT_S = 300
 
 
-def _stop_in(cli: Cli, stage: str, number: int, *arguments: str) -> subprocess.Popen[str]:
-    """Start a run, and send it a signal when a stage has started its first command."""
-    process = cli.start("--verbose", *arguments)
+def _reach(process: subprocess.Popen[str], stage: str) -> None:
+    """Read what a verbose run says until a stage has started its first command."""
     assert process.stderr is not None
     deadline = time.monotonic() + _STAGE_TIMEOUT_S
     seen: list[str] = []
@@ -36,11 +35,14 @@ def _stop_in(cli: Cli, stage: str, number: int, *arguments: str) -> subprocess.P
     while not psutil.Process(process.pid).children():
         assert time.monotonic() < deadline, "its command was never started"
         time.sleep(0.01)
-    with_group = os.getpgid(process.pid)
+
+
+def _stop_in(process: subprocess.Popen[str], stage: str, number: int) -> None:
+    """Send a run a signal when a stage has started its first command."""
+    _reach(process, stage)
+    assert os.getpgid(process.pid) == process.pid
     os.kill(process.pid, number)
     process.wait(30)
-    assert with_group == process.pid
-    return process
 
 
 def _left_behind(cli: Cli) -> list[str]:
@@ -57,41 +59,41 @@ def _left_behind(cli: Cli) -> list[str]:
         time.sleep(0.2)
 
 
-def test_a_run_killed_in_every_stage_comes_to_its_end(fresh_cli: Cli) -> None:
-    stages = ("plain build", "hot set", "instrumented build", "train", "optimised build", "post-link", "measure")
-    arguments = optimizing()
+def test_a_run_killed_in_every_stage_comes_to_its_end_and_gcc_does_pgo_with_lto(cli: Cli) -> None:
+    """No other test has made GCC's stages: each runs, and can be killed."""
+    before = cli.runs()
+    stages = ("plain build", "hot set", "instrumented build", "train", "optimised build", "measure")
+    arguments = optimizing("--toolchain", "gcc")
     for stage in stages:
-        _stop_in(fresh_cli, stage, signal.SIGKILL, *arguments)
-        assert _left_behind(fresh_cli) == []
+        _stop_in(cli.start("--verbose", *arguments), stage, signal.SIGKILL)
+        assert _left_behind(cli) == []
         arguments = ("optimize", "--resume", "last", "--no-install")
-    done = fresh_cli(*arguments, "--json")
+    done = cli(*arguments, "--json")
     assert done.code == 0, done.stderr
     result = done.result()
-    assert tuple(stage.name for stage in result.stages) == all_stages("full", find_recipe("max-clang"))[:-1]
-    assert len(fresh_cli.runs()) == 1
+    assert tuple(stage.name for stage in result.stages) == all_stages("full", find_recipe("gcc-pgo-lto"))[:-1]
+    assert len(cli.runs()) == len(before) + 1
     kept = {stage.name for stage in result.stages if stage.cached}
     assert {"plain build", "hot set", "train"}.isdisjoint(kept)
     assert done.stderr.count("kept from an earlier run") >= len(stages) - 1
+    optimised = result.builds[1]
+    assert optimised.compiler.startswith("gcc ") and optimised.profile.startswith("gcc ")
 
 
-def test_ctrl_c_leaves_no_process_and_exits_130(cli: Cli) -> None:
-    # How long it trains is part of a training's key.
-    process = _stop_in(cli, "train", signal.SIGINT, *optimizing("--train-seconds", "9"))
-    assert process.returncode == 130
-    assert _left_behind(cli) == []
-    done = cli("optimize", "--resume", "last", "--json", "--no-install")
-    assert done.code == 0, done.stderr
-
-
-def test_two_runs_at_once_are_refused(cli: Cli) -> None:
-    first = cli.start(*optimizing("--train-seconds", "8"))
+def test_a_second_run_at_once_is_refused_and_ctrl_c_leaves_no_process_and_exits_130(cli: Cli) -> None:
+    # How long it trains is part of a training's key: no other test has trained for it.
+    process = cli.start("--verbose", *optimizing("--train-seconds", "3"))
     try:
-        assert first.stderr is not None
-        next(line for line in first.stderr if "source" in line)
+        _reach(process, "source")
         second = cli(*optimizing())
         assert second.code == 1
         assert "another run" in second.stderr
         assert "hint:" in second.stderr
+        _stop_in(process, "post-link", signal.SIGINT)
     finally:
-        first.send_signal(signal.SIGINT)
-        first.communicate(timeout=60)
+        process.kill()
+    assert process.returncode == 130
+    assert _left_behind(cli) == []
+    done = cli("optimize", "--resume", "last", "--json", "--no-install")
+    assert done.code == 0, done.stderr
+    assert done.result().builds[1].post_link.startswith("bolt ")

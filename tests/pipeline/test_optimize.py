@@ -1,4 +1,4 @@
-"""The main job end to end: real clang and GCC, real profiles, real BOLT, real measuring, on the small server."""
+"""The main job end to end: real clang, real profiles, real BOLT, real measuring, on the small server."""
 
 from __future__ import annotations
 
@@ -171,14 +171,6 @@ def test_a_profile_can_be_context_sensitive(full: Result, cli: Cli) -> None:
     assert server.parent.name.startswith("post-link-")
     sections = subprocess.run(["readelf", "-SW", server], capture_output=True, text=True, check=True).stdout
     assert ".text.cold" in sections and "__llvm_prf_cnts" not in sections
-
-
-def test_gcc_does_pgo_with_lto(cli: Cli) -> None:
-    done = cli.optimize("--toolchain", "gcc")
-    assert done.code == 0, done.stderr
-    optimised = done.result().builds[1]
-    assert optimised.compiler.startswith("gcc ")
-    assert optimised.profile.startswith("gcc ")
 
 
 def test_train_prints_a_profile_and_build_a_server(full: Result, cli: Cli) -> None:
