@@ -143,12 +143,6 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     return Cli(folder / "cache", folder)
 
 
-@pytest.fixture
-def fresh_cli(tmp_path: Path) -> Cli:
-    """An empty cache."""
-    return Cli(tmp_path / "cache", tmp_path)
-
-
 @pytest.fixture(scope="session")
 def plain(cli: Cli) -> Path:
     """The plain build of the small server."""

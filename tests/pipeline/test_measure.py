@@ -15,8 +15,19 @@ from upshift.measure.samples import read_samples
 pytestmark = pytest.mark.pipeline
 
 
-def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, today: Path) -> None:
-    done = cli.measure(f"plain={plain}", f"today={today}", "--connections", "2,4")
+@pytest.fixture
+def without_cargo(tmp_path: Path) -> dict[str, str]:
+    """The environment of an ``upshift`` that cannot build the program that measures the machine."""
+    broken = tmp_path / "bin" / "cargo"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    return {"PATH": f"{broken.parent}:{os.environ['PATH']}"}
+
+
+def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, today: Path, without_cargo: dict[str, str]) -> None:
+    arms = (f"plain={plain}", f"today={today}")
+    done = cli.measure(*arms, "--connections", "2,4", "--card-seconds", "5", env=without_cargo)
     assert done.code == 0, done.stderr
     result = done.result()
     assert [arm.name for arm in result.experiment.arms] == ["plain", "today"]
@@ -25,6 +36,11 @@ def test_two_servers_are_measured_against_each_other(cli: Cli, plain: Path, toda
     assert {(one.workload, one.connections, one.held_out) for one in qps} == {("mix", 2, False), ("mix", 4, False)}
     assert all(one.trials == 2 and 0 < one.ci_low < one.ratio < one.ci_high for one in qps)
     assert result.builds == () and result.package == ""
+    # A machine that cannot be measured itself is a warning.
+    assert result.card is None
+    assert result.warnings == (
+        "the machine card was not measured: there is no working cargo, which builds the programs in crates/",
+    )
     run = cli.runs()[-1]
     assert {"samples.parquet", "report.html", "result.json", "commands.log"} <= {file.name for file in run.iterdir()}
     again = cli("report", "--json")
