@@ -7,12 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import run_main
 
 from upshift.paths import CHECKOUT
 from upshift.report.result import Result
@@ -57,6 +58,11 @@ def optimizing(*more: str, train_on: tuple[str, ...] = ("mix",), held_out: tuple
     return ("optimize", "--no-install", *named, *words({"--source": str(SOURCE), **QUICK}, *more))
 
 
+def measuring(*arms: str) -> tuple[str, ...]:
+    """``measure`` of these servers, as short as it can be; options among ``arms`` win over what is given here."""
+    return ("measure", "--no-install", "--workload", workload("mix"), *words(MEASURED, *arms))
+
+
 @dataclass(frozen=True)
 class Done:
     """How a command ended, and what it printed."""
@@ -78,12 +84,16 @@ def pairs(result: Result) -> set[tuple[str, str]]:
     return {(one.arm, one.baseline) for one in result.comparisons}
 
 
+Run = Callable[..., Done]
+"""Runs ``upshift`` with arguments to its end."""
+
+
 class Cli:
     """``./upshift`` with a cache of its own."""
 
     def __init__(self, cache: Path, home: Path) -> None:
         self.cache = cache
-        self._environment = {
+        self.environment = {
             "HOME": str(home),
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
@@ -98,7 +108,7 @@ class Cli:
         """Start a command in a process group of its own, so that a test can interrupt it as a terminal would."""
         return subprocess.Popen(
             [str(CHECKOUT / "upshift"), *arguments],
-            env={**self._environment, **env},
+            env={**self.environment, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -127,9 +137,8 @@ class Cli:
         return self(*optimizing(*more, train_on=train_on, held_out=held_out), "--json", env=env)
 
     def measure(self, *arms: str, env: Mapping[str, str] = {}) -> Done:
-        """How ``measure`` of these servers ends, as short as it can be; options among ``arms`` win over what is given here."""
-        given = ("measure", "--json", "--no-install", "--workload", workload("mix"))
-        return self(*given, *words(MEASURED, *arms), env=env)
+        """How ``measuring`` these servers ends."""
+        return self(*measuring(*arms), "--json", env=env)
 
     def runs(self) -> list[Path]:
         """The folders of all runs, oldest first."""
@@ -141,6 +150,18 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """One cache for all tests of a worker: what an earlier one has built, a later one finds."""
     folder = tmp_path_factory.mktemp("upshift")
     return Cli(folder / "cache", folder)
+
+
+@pytest.fixture
+def here(cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """As ``cli``, in the test's own process: for what is refused before any work, which takes less time than a start."""
+    for name, value in cli.environment.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*arguments: str) -> Done:
+        return Done(*run_main(monkeypatch, capsys, *arguments))
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, TRAINED, Cli, Done, workload
+from conftest import SOURCE, TRAINED, Cli, Done, Run, workload
 
 from upshift.explain.model import Explained, Explanation
 from upshift.explain.names import source_name
@@ -226,11 +226,11 @@ def test_without_perf_nothing_is_explained(cli: Cli, plain: Path) -> None:
     assert cli.runs() == before
 
 
-def test_what_cannot_be_compared_is_refused_before_any_work(cli: Cli, plain: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_refused_before_any_work(cli: Cli, here: Run, plain: Path, tmp_path: Path) -> None:
     before = cli.runs()
     bare = tmp_path / "smallserver"
     subprocess.run(["strip", "-o", bare, plain], check=True)
     for other, said in (("/bin/true", "they come from different sources"), (str(bare), "is stripped")):
-        done = cli("explain", f"a={plain}", f"b={other}", "--workload", workload("mix"))
+        done = here("explain", f"a={plain}", f"b={other}", "--workload", workload("mix"))
         assert done.code == 2 and said in done.stderr and "hint: " in done.stderr
     assert cli.runs() == before

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Cli, Done, pairs, workload
+from conftest import Cli, Done, Run, measuring, pairs, workload
 
 from upshift.measure.model import Slice
 from upshift.measure.samples import read_samples
@@ -152,9 +152,9 @@ def test_a_duet_divides_the_cpus(cli: Cli, plain: Path, today: Path) -> None:
 
 
 @pytest.mark.skipif(len(CPUS) >= 4, reason="this machine has the CPUs that a duet takes")
-def test_a_duet_on_too_few_cpus_is_refused(cli: Cli, plain: Path, today: Path) -> None:
+def test_a_duet_on_too_few_cpus_is_refused(cli: Cli, here: Run, plain: Path, today: Path) -> None:
     before = cli.runs()
-    done = cli.measure(f"plain={plain}", f"today={today}", *QUICK_DUET)
+    done = here(*measuring(f"plain={plain}", f"today={today}", *QUICK_DUET))
     assert done.code == 2 and cli.runs() == before
     said = " ".join(done.stderr.split())
     assert f"Upshift may use {len(CPUS)} CPU" in said and "hint: use a machine with four CPUs or more" in said
