@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -16,11 +18,22 @@ from upshift.stages.names import all_stages
 
 pytestmark = pytest.mark.pipeline
 
-_STAGE_TIMEOUT_S = 300
+_STAGE_TIMEOUT_S = 900
+
+
+@contextlib.contextmanager
+def _started(cli: Cli, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A run that says what it does. It ends with the context: one that goes on would hold the cache against other tests."""
+    process = cli.start("--verbose", *arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _reach(process: subprocess.Popen[str], stage: str) -> None:
-    """Read what a verbose run says until a stage has started its first command."""
+    """Read what a run says until a stage has started its first command."""
     assert process.stderr is not None
     deadline = time.monotonic() + _STAGE_TIMEOUT_S
     seen: list[str] = []
@@ -65,7 +78,8 @@ def test_a_run_killed_in_every_stage_comes_to_its_end_and_gcc_does_pgo_with_lto(
     stages = ("plain build", "hot set", "instrumented build", "train", "optimised build", "measure")
     arguments = optimizing("--toolchain", "gcc")
     for stage in stages:
-        _stop_in(cli.start("--verbose", *arguments), stage, signal.SIGKILL)
+        with _started(cli, *arguments) as process:
+            _stop_in(process, stage, signal.SIGKILL)
         assert _left_behind(cli) == []
         arguments = ("optimize", "--resume", "last", "--no-install")
     done = cli(*arguments, "--json")
@@ -82,16 +96,13 @@ def test_a_run_killed_in_every_stage_comes_to_its_end_and_gcc_does_pgo_with_lto(
 
 def test_a_second_run_at_once_is_refused_and_ctrl_c_leaves_no_process_and_exits_130(cli: Cli) -> None:
     # How long it trains is part of a training's key: no other test has trained for it.
-    process = cli.start("--verbose", *optimizing("--train-seconds", "3"))
-    try:
+    with _started(cli, *optimizing("--train-seconds", "3")) as process:
         _reach(process, "source")
         second = cli(*optimizing())
         assert second.code == 1
         assert "another run" in second.stderr
         assert "hint:" in second.stderr
         _stop_in(process, "post-link", signal.SIGINT)
-    finally:
-        process.kill()
     assert process.returncode == 130
     assert _left_behind(cli) == []
     done = cli("optimize", "--resume", "last", "--json", "--no-install")
