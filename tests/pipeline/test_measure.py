@@ -55,22 +55,9 @@ def test_servers_are_measured_against_the_first_of_them(
 
 
 def test_a_pilot_chooses_the_lead_in_before_the_trials(cli: Cli, plain: Path, today: Path) -> None:
-    narrow = (
-        "--until",
-        "50%",
-        "--budget",
-        "2m",
-        "--trials",
-        "2",
-        "--rounds",
-        "2",
-        "-c",
-        "2",
-        "--card-seconds",
-        "0",
-        "--no-install",
-    )
-    done = cli("measure", f"plain={plain}", f"today={today}", "--workload", workload("mix"), *narrow, "--json")
+    narrow = ("--until", "50%", "--budget", "2m", "--trials", "2", "--rounds", "2", "--warmup-seconds", "1", "-c", "2")
+    servers = (f"plain={plain}", f"today={today}", "--workload", workload("mix"))
+    done = cli("measure", *servers, *narrow, "--card-seconds", "0", "--no-install", "--json")
     assert done.code == 0, done.stderr
     (chosen,) = done.result().experiment.lead_ins
     assert chosen.workload == "mix" and f"a lead-in of {chosen.lead_s:g} s for mix" in done.stderr
