@@ -6,24 +6,33 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, Cli
+from conftest import SOURCE, Cli, Done, Run, optimizing
 
 pytestmark = pytest.mark.pipeline
 
+# So that no profile of another file's tests is taken.
+OWN_TRAINING = ("--train-seconds", "2.5")
+
 
 @pytest.mark.parametrize(
-    ("name", "code", "message"),
+    ("name", "message"),
     [
-        ("fill-fails", 1, "filling the database"),
-        ("load-fails", 1, "failed with exit code"),
-        ("misspelt", 2, "misspelt.toml"),
-        ("other-server", 2, "is for"),
-        ("no-such-workload", 2, "there is no workload"),
+        ("misspelt", "misspelt.toml"),
+        ("other-server", "is for"),
+        ("no-such-workload", "there is no workload"),
     ],
 )
-def test_a_bad_workload(cli: Cli, name: str, code: int, message: str) -> None:
+def test_a_bad_workload(here: Run, name: str, message: str) -> None:
+    done = here(*optimizing(train_on=(name,)))
+    assert done.code == 2, done.stderr
+    assert message in done.stderr
+    assert "hint:" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "message"), [("fill-fails", "filling the database"), ("load-fails", "failed with exit code")])
+def test_a_workload_that_fails(cli: Cli, name: str, message: str) -> None:
     done = cli.optimize(train_on=(name,))
-    assert done.code == code, done.stderr
+    assert done.code == 1, done.stderr
     assert message in done.stderr
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
@@ -38,18 +47,18 @@ def test_a_bad_workload(cli: Cli, name: str, code: int, message: str) -> None:
         ("profile = \n", "not TOML"),
     ],
 )
-def test_a_bad_recipe(cli: Cli, tmp_path: Path, content: str, message: str) -> None:
+def test_a_bad_recipe(here: Run, tmp_path: Path, content: str, message: str) -> None:
     recipe = tmp_path / "my.toml"
     recipe.write_text(content)
-    done = cli.optimize("--recipe", str(recipe))
+    done = here(*optimizing("--recipe", str(recipe)))
     assert done.code == 2, done.stderr
     assert message in done.stderr
     assert "hint:" in done.stderr
 
 
-def test_a_tree_that_is_another_thing(cli: Cli, tmp_path: Path) -> None:
+def test_a_tree_that_is_another_thing(here: Run, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    done = cli.optimize("--source", str(tmp_path / "other"))
+    done = here(*optimizing("--source", str(tmp_path / "other")))
     assert done.code == 1
     assert "is not a smallserver source tree" in done.stderr
 
@@ -65,10 +74,10 @@ def test_a_damaged_tarball(cli: Cli, tmp_path: Path) -> None:
     assert not list(cli.cache.glob("sources/*.partial"))
 
 
-def test_a_compiler_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+def test_a_compiler_that_is_not_there(here: Run, tmp_path: Path) -> None:
     recipe = tmp_path / "old.toml"
     recipe.write_text('version = 3\nlto = "thin"\nprofile = "ir"\nscope = "hot"\n')
-    done = cli.optimize("--recipe", str(recipe))
+    done = here(*optimizing("--recipe", str(recipe)))
     assert done.code == 1
     assert "clang 3" in done.stderr
     assert "hint:" in done.stderr
@@ -81,32 +90,29 @@ def test_too_little_disk_is_said_before_the_build(cli: Cli) -> None:
     assert "plain build" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"), [("no-start", "did not start"), ("hang", "did not answer"), ("crash", "ended by itself")]
-)
-def test_a_server_that_fails_while_training_can_be_resumed(cli: Cli, fault: str, message: str) -> None:
-    # A training time of its own for each, so that no earlier profile is taken.
-    seconds = str(2 + len(fault) / 10)
-    broken = {"SMALLSERVER_FAULT": fault, "SMALLSERVER_FAULT_IN": "instrumented-build", "UPSHIFT_START_TIMEOUT_S": "4"}
-    done = cli.optimize("--train-seconds", seconds, "--trials", "1", env=broken)
+@pytest.fixture(scope="module")
+def resumed(cli: Cli) -> Done:
+    """A run whose server ended in training, resumed with a post-linked one that answers wrongly."""
+    done = cli.optimize(*OWN_TRAINING, env={"SMALLSERVER_FAULT": "crash", "SMALLSERVER_FAULT_IN": "instrumented-build"})
     assert done.code == 1, done.stderr
-    assert message in done.stderr
-    again = cli("optimize", "--resume", "last", "--json", "--no-install")
-    assert again.code == 0, again.stderr
-
-
-def test_a_post_linked_server_that_answers_wrongly_is_given_up(cli: Cli) -> None:
+    assert "ended by itself" in done.stderr
     wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "post-link"}
-    done = cli.optimize("--train-seconds", "3.5", "--trials", "1", env=wrong)
-    assert done.code == 0, done.stderr
-    result = done.result()
+    return cli("optimize", "--resume", "last", "--json", "--no-install", env=wrong)
+
+
+def test_a_server_that_fails_while_training_can_be_resumed(resumed: Done) -> None:
+    assert resumed.code == 0, resumed.stderr
+
+
+def test_a_post_linked_server_that_answers_wrongly_is_given_up(resumed: Done) -> None:
+    result = resumed.result()
     assert result.builds[1].post_link == ""
     assert any("given up" in warning for warning in result.warnings)
 
 
 def test_an_optimised_server_that_answers_wrongly_is_an_error(cli: Cli) -> None:
     wrong = {"SMALLSERVER_FAULT": "wrong", "SMALLSERVER_FAULT_IN": "optimised-build"}
-    done = cli.optimize("--train-seconds", "3.6", "--trials", "1", "--recipe", str(_without_bolt(cli)), env=wrong)
+    done = cli.optimize(*OWN_TRAINING, "--recipe", str(_without_bolt(cli)), env=wrong)
     assert done.code == 1, done.stderr
     assert "fail on the optimised server alone" in done.stderr
 

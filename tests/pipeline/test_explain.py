@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import SOURCE, TRAINED, Cli, Done, workload
+from conftest import SOURCE, TRAINED, Cli, Done, Run, workload
 
 from upshift.explain.model import Explained, Explanation
 from upshift.explain.names import source_name
@@ -16,40 +16,50 @@ from upshift.explain.names import source_name
 pytestmark = pytest.mark.pipeline
 
 # Too long to be worth a copy, unless a profile says how often it runs; two callers, so that it is no single call either.
+# The same with other numbers, so that the linker does not fold the two, is one that no profile may inline.
 PLANTED = """
 namespace {
 volatile unsigned sink;
-%s void planted(unsigned left, unsigned right) {
-#define STEP(n) left = (left ^ (right * (2u * n + 1))) + ((left << (n %% 7 + 1)) | (right >> (n %% 5 + 1))); right += left ^ n;
+#define STEP(n) left = (left ^ (right * (2u * n + 1))) + ((left << (n % 7 + 1)) | (right >> (n % 5 + 1))); right += left ^ n;
+void planted(unsigned left, unsigned right) {
     STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7) STEP(8) STEP(9) STEP(10) STEP(11) STEP(12)
+    sink = left + right;
+}
+[[gnu::noinline]] void kept(unsigned left, unsigned right) {
+    STEP(13) STEP(14) STEP(15) STEP(16) STEP(17) STEP(18) STEP(19) STEP(20) STEP(21) STEP(22) STEP(23) STEP(24)
     sink = left + right;
 }
 }  // namespace
 
 """
 CALLEE, CALLERS = "small::(anonymous namespace)::planted", ("small::append_escaped", "small::compare_text")
+KEPT = "small::(anonymous namespace)::kept"
 QUICK = ("--connections", "4", "--seconds", "4", "--card-seconds", "0", "--no-install")
-PROFILED = 'toolchain = "clang"\nscope = "hot"\nprofile = "ir"\n'
 # With line tables, which BOLT moves with the code, and stacks that tell callers.
-TOLD = f"""{PROFILED}post_link = "bolt"
+TOLD = """
+toolchain = "clang"
+scope = "hot"
+profile = "ir"
+post_link = "bolt"
 flags = ["-g1", "-gdwarf-4", "-fdebug-info-for-profiling", "-fno-omit-frame-pointer"]
 post_link_flags = ["-update-debug-sections"]
 """
 LAID_OUT = 'toolchain = "clang"\npost_link = "bolt"\n'
 
 
-def planted(folder: Path, how: str) -> Path:
-    """The small server's source with a callee that is declared ``how``."""
+def planted(folder: Path) -> Path:
+    """The small server's source with the two callees."""
     shutil.copytree(SOURCE, folder)
     file = folder / "core" / "text.cc"
-    text = file.read_text().replace("int compare_text(", f"{PLANTED % how}int compare_text(", 1)
+    text = file.read_text().replace("int compare_text(", f"{PLANTED}int compare_text(", 1)
     for head in ("int compare_text(std::string_view left, std::string_view right) {", "void append_escaped("):
         assert text.count(head) == 1
-    text = text.replace(
-        "    size_t common = std::min(", "    planted(left.size(), right.size());\n    size_t common = std::min(", 1
-    )
-    text = text.replace("    for (char letter : text) {", "    planted(text.size(), 7);\n    for (char letter : text) {", 1)
-    assert text.count("    planted(") == 2
+    for before, arguments in (
+        ("    size_t common = std::min(", "left.size(), right.size()"),
+        ("    for (char letter : text) {", "text.size(), 7"),
+    ):
+        text = text.replace(before, f"    planted({arguments});\n    kept({arguments});\n{before}", 1)
+    assert text.count("    planted(") == text.count("    kept(") == 2
     file.write_text(text)
     return folder
 
@@ -96,7 +106,7 @@ def lab(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return planted(tmp_path_factory.mktemp("planted") / "source", "")
+    return planted(tmp_path_factory.mktemp("planted") / "source")
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +124,12 @@ def test_what_the_profile_alone_inlines_is_named_with_its_callers(profiled: Expl
     assert dict.fromkeys(CALLERS, (1, 0)).items() <= found.items()
     (row,) = (row for row in profiled.rows if row.name == CALLEE)
     assert row.cause == "inlined" and row.after_samples == 0 < row.before_samples
+
+
+def test_what_must_not_be_inlined_is_not_called_inlined(profiled: Explained) -> None:
+    assert KEPT not in {each.callee for each in profiled.inlined}
+    (row,) = (row for row in profiled.rows if row.name == KEPT)
+    assert row.cause != "inlined" and row.after_samples > 0
 
 
 def test_shares_add_up_to_all(profiled: Explained) -> None:
@@ -141,15 +157,6 @@ def test_what_the_kernel_was_entered_for_adds_up_to_its_time(profiled: Explained
         pytest.skip("perf may not count system calls here")
     # A batch of statements is received at once and answered at once, by both servers.
     assert network.calls.before == pytest.approx(network.calls.after, rel=0.2)
-
-
-def test_what_must_not_be_inlined_is_not_called_inlined(lab: Lab, tmp_path: Path) -> None:
-    source = planted(tmp_path / "source", "[[gnu::noinline]]")
-    found = lab.explained(lab.build("kept-plain", "plain", source), lab.build("kept", PROFILED, source))
-    assert found.inlined
-    assert CALLEE not in {each.callee for each in found.inlined}
-    (row,) = (row for row in found.rows if row.name == CALLEE)
-    assert row.cause != "inlined" and row.after_samples > 0
 
 
 def test_a_new_layout_is_the_same_instructions_on_fewer_pages(lab: Lab, plain: Path, source: Path) -> None:
@@ -219,11 +226,11 @@ def test_without_perf_nothing_is_explained(cli: Cli, plain: Path) -> None:
     assert cli.runs() == before
 
 
-def test_what_cannot_be_compared_is_refused_before_any_work(cli: Cli, plain: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_refused_before_any_work(cli: Cli, here: Run, plain: Path, tmp_path: Path) -> None:
     before = cli.runs()
     bare = tmp_path / "smallserver"
     subprocess.run(["strip", "-o", bare, plain], check=True)
     for other, said in (("/bin/true", "they come from different sources"), (str(bare), "is stripped")):
-        done = cli("explain", f"a={plain}", f"b={other}", "--workload", workload("mix"))
+        done = here("explain", f"a={plain}", f"b={other}", "--workload", workload("mix"))
         assert done.code == 2 and said in done.stderr and "hint: " in done.stderr
     assert cli.runs() == before

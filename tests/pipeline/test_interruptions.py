@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
 import psutil
 import pytest
-from conftest import SOURCE, Cli, workload
+from conftest import Cli, optimizing
 
 from upshift.build.recipe import find_recipe
 from upshift.stages.names import all_stages
 
 pytestmark = pytest.mark.pipeline
 
-_SERVERS = ("--source", str(SOURCE), "--workload", workload("mix"), "--held-out", workload("scan"), "--connections", "4")
-_MEASURED = ("--trials", "1", "--slice-seconds", "1", "--warmup-seconds", "1")
-_SHORT = (*_MEASURED, "--sample-seconds", "4", "--card-seconds", "0", "--explain-seconds", "0")
-_STAGE_TIMEOUT_S = 300
+_STAGE_TIMEOUT_S = 900
 
 
-def _arguments(train_seconds: int = 2) -> tuple[str, ...]:
-    """The main job on the small server; how long it trains is part of a training's key."""
-    return ("optimize", *_SERVERS, *_SHORT, "--train-seconds", str(train_seconds), "--no-install")
-
-
-def _stop_in(cli: Cli, stage: str, number: int, *arguments: str) -> subprocess.Popen[str]:
-    """Start a run, and send it a signal when a stage has started its first command."""
+@contextlib.contextmanager
+def _started(cli: Cli, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A run that says what it does. It ends with the context: one that goes on would hold the cache against other tests."""
     process = cli.start("--verbose", *arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _reach(process: subprocess.Popen[str], stage: str) -> None:
+    """Read what a run says until a stage has started its first command."""
     assert process.stderr is not None
     deadline = time.monotonic() + _STAGE_TIMEOUT_S
     seen: list[str] = []
@@ -44,11 +48,14 @@ def _stop_in(cli: Cli, stage: str, number: int, *arguments: str) -> subprocess.P
     while not psutil.Process(process.pid).children():
         assert time.monotonic() < deadline, "its command was never started"
         time.sleep(0.01)
-    with_group = os.getpgid(process.pid)
+
+
+def _stop_in(process: subprocess.Popen[str], stage: str, number: int) -> None:
+    """Send a run a signal when a stage has started its first command."""
+    _reach(process, stage)
+    assert os.getpgid(process.pid) == process.pid
     os.kill(process.pid, number)
     process.wait(30)
-    assert with_group == process.pid
-    return process
 
 
 def _left_behind(cli: Cli) -> list[str]:
@@ -65,40 +72,39 @@ def _left_behind(cli: Cli) -> list[str]:
         time.sleep(0.2)
 
 
-def test_a_run_killed_in_every_stage_comes_to_its_end(fresh_cli: Cli) -> None:
-    stages = ("plain build", "hot set", "instrumented build", "train", "optimised build", "post-link", "measure")
-    arguments: tuple[str, ...] = _arguments()
+def test_a_run_killed_in_every_stage_comes_to_its_end_and_gcc_does_pgo_with_lto(cli: Cli) -> None:
+    """No other test has made GCC's stages: each runs, and can be killed."""
+    before = cli.runs()
+    stages = ("plain build", "hot set", "instrumented build", "train", "optimised build", "measure")
+    arguments = optimizing("--toolchain", "gcc")
     for stage in stages:
-        _stop_in(fresh_cli, stage, signal.SIGKILL, *arguments)
-        assert _left_behind(fresh_cli) == []
+        with _started(cli, *arguments) as process:
+            _stop_in(process, stage, signal.SIGKILL)
+        assert _left_behind(cli) == []
         arguments = ("optimize", "--resume", "last", "--no-install")
-    done = fresh_cli(*arguments, "--json")
+    done = cli(*arguments, "--json")
     assert done.code == 0, done.stderr
     result = done.result()
-    assert tuple(stage.name for stage in result.stages) == all_stages("full", find_recipe("max-clang"))[:-1]
-    assert len(fresh_cli.runs()) == 1
+    assert tuple(stage.name for stage in result.stages) == all_stages("full", find_recipe("gcc-pgo-lto"))[:-1]
+    assert len(cli.runs()) == len(before) + 1
     kept = {stage.name for stage in result.stages if stage.cached}
     assert {"plain build", "hot set", "train"}.isdisjoint(kept)
     assert done.stderr.count("kept from an earlier run") >= len(stages) - 1
+    optimised = result.builds[1]
+    assert optimised.compiler.startswith("gcc ") and optimised.profile.startswith("gcc ")
 
 
-def test_ctrl_c_leaves_no_process_and_exits_130(cli: Cli) -> None:
-    process = _stop_in(cli, "train", signal.SIGINT, *_arguments(train_seconds=9))
+def test_a_second_run_at_once_is_refused_and_ctrl_c_leaves_no_process_and_exits_130(cli: Cli) -> None:
+    # How long it trains is part of a training's key: no other test has trained for it.
+    with _started(cli, *optimizing("--train-seconds", "3")) as process:
+        _reach(process, "source")
+        second = cli(*optimizing())
+        assert second.code == 1
+        assert "another run" in second.stderr
+        assert "hint:" in second.stderr
+        _stop_in(process, "post-link", signal.SIGINT)
     assert process.returncode == 130
     assert _left_behind(cli) == []
     done = cli("optimize", "--resume", "last", "--json", "--no-install")
     assert done.code == 0, done.stderr
-
-
-def test_two_runs_at_once_are_refused(cli: Cli) -> None:
-    first = cli.start(*_arguments(train_seconds=8))
-    try:
-        assert first.stderr is not None
-        next(line for line in first.stderr if "source" in line)
-        second = cli(*_arguments())
-        assert second.code == 1
-        assert "another run" in second.stderr
-        assert "hint:" in second.stderr
-    finally:
-        first.send_signal(signal.SIGINT)
-        first.communicate(timeout=60)
+    assert done.result().builds[1].post_link.startswith("bolt ")

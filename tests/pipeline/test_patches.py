@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, SOURCE, Cli, workload
+from conftest import SMALL, SOURCE, Cli, Run, workload
 
 from upshift.archive import unpack
 from upshift.build.model import Build
@@ -96,8 +96,7 @@ def test_what_the_server_loads_is_compiled_and_linked_apart(patched: Build, kind
 
 def test_the_levers_add_up(cli: Cli, kind: SourceKind, tmp_path: Path) -> None:
     """By instructions, which a busy machine does not change."""
-    short = ("--trials", "1", "--rounds", "1", "--lead-seconds", "0")
-    alone, both = cli.optimize(*short), cli.optimize(*short, "--patches", PATCHES)
+    alone, both = cli.optimize(), cli.optimize("--patches", PATCHES)
     assert alone.code == both.code == 0, alone.stderr + both.stderr
     result = both.result()
     assert [arm.name for arm in result.experiment.arms] == ["plain", "patched", "optimised"]
@@ -155,9 +154,9 @@ def test_off_is_stock(cli: Cli, patched: Build, tmp_path: Path) -> None:
         ("newer", 1, "patch newer is for versions >=2, and the source is 1.4.2"),
     ],
 )
-def test_bad_patches_are_refused_before_any_stage(cli: Cli, patches: str, code: int, said: str) -> None:
+def test_bad_patches_are_refused_before_any_stage(cli: Cli, here: Run, patches: str, code: int, said: str) -> None:
     before = cli.runs()
-    done = cli("build", "plain", "--patches", patches, "--source", str(SOURCE), *POINT, "--no-install")
+    done = here("build", "plain", "--patches", patches, "--source", str(SOURCE), *POINT, "--no-install")
     assert done.code == code and said in done.stderr and "hint: " in done.stderr
     assert cli.runs() == before
 
@@ -171,7 +170,7 @@ def test_a_tarball_is_judged_before_it_is_built(cli: Cli, tmp_path: Path) -> Non
     assert "plain build" not in done.stderr
 
 
-def test_local_changes_are_refused(cli: Cli, tmp_path: Path) -> None:
+def test_local_changes_are_refused(here: Run, tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     shutil.copytree(SOURCE, tree)
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tree))
@@ -180,18 +179,18 @@ def test_local_changes_are_refused(cli: Cli, tmp_path: Path) -> None:
     with (tree / "main.cc").open("a") as file:
         file.write("// mine\n")
     for command in (f"build plain {' '.join(POINT)} --no-install --source {tree}", f"patch apply {tree} --in-place"):
-        done = cli(*command.split(), "--patches", "skip_recheck")
+        done = here(*command.split(), "--patches", "skip_recheck")
         assert done.code == 1 and "changes of its own in files that the patches change: main.cc" in done.stderr
 
 
-def test_a_switch_needs_its_patch(cli: Cli, patched: Build, tmp_path: Path) -> None:
+def test_a_switch_needs_its_patch(here: Run, patched: Build, tmp_path: Path) -> None:
     off = tmp_path / "off.toml"
     off.write_text(f'binary = "{patched.tree / "smallserver"}"\nsettings = {{ skip_recheck = "OFF" }}\n')
-    done = cli("measure", str(off), f"other={patched.server}", *POINT, "--no-install")
+    done = here("measure", str(off), f"other={patched.server}", *POINT, "--no-install")
     assert done.code == 2 and "skip_recheck is the switch of patch skip_recheck, which this server does not have" in done.stderr
 
 
-def test_the_patch_commands(cli: Cli, tmp_path: Path) -> None:
+def test_the_patch_commands(cli: Cli, here: Run, tmp_path: Path) -> None:
     listed = cli("patch", "list", "--json").json()
     assert listed["patches"][1]["variable"] == "skip_recheck" and "text" not in listed["patches"][1]
     checked = cli("patch", "check", str(SOURCE), "--json")
@@ -205,4 +204,4 @@ def test_the_patch_commands(cli: Cli, tmp_path: Path) -> None:
     assert applied.code == 0 and applied.stdout.strip() == str(target)
     assert (target / "core" / "counter.h").is_file() and not (SOURCE / "core" / "counter.h").exists()
     for wrong in ((), ("--output", str(target)), ("--in-place", "--output", str(tmp_path / "other"))):
-        assert cli("patch", "apply", str(SOURCE), "--patches", "skip_recheck", *wrong).code == 2
+        assert here("patch", "apply", str(SOURCE), "--patches", "skip_recheck", *wrong).code == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from conftest import SOURCE, Cli, Done, workload
+from conftest import SOURCE, Cli, Done, Run, workload
 
 from upshift.study.result import StudyResult
 
@@ -59,17 +59,10 @@ build = {{ flags = ["-DSMALL_NOTHING"] }}
 """
 
 
-@pytest.fixture(scope="module")
-def plain(cli: Cli) -> Path:
-    built = cli("build", "plain", "--source", str(SOURCE), "--workload", workload("mix"), "--no-install")
-    assert built.code == 0, built.stderr
-    return Path(built.stdout.strip())
-
-
-def run(cli: Cli, folder: Path, text: str, *more: str) -> Done:
+def run(upshift: Run, folder: Path, text: str, *more: str) -> Done:
     file = folder / "mine.toml"
     file.write_text(text)
-    return cli("study", str(file), "--json", "--no-install", *more)
+    return upshift("study", str(file), "--json", "--no-install", *more)
 
 
 def of_servers(plain: Path, factors: str, more: str = "confirm = 0.1") -> str:
@@ -192,10 +185,10 @@ def test_an_impossible_study_ends_before_anything_is_measured(
     ],
 )
 def test_a_study_that_cannot_be_planned_begins_no_run(
-    cli: Cli, plain: Path, tmp_path: Path, old: str, new: str, message: str
+    cli: Cli, here: Run, plain: Path, tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     before = cli.runs()
-    done = run(cli, tmp_path, of_servers(plain, environment("arenas", MALLOC_ARENA_MAX="1")).replace(old, new, 1))
+    done = run(here, tmp_path, of_servers(plain, environment("arenas", MALLOC_ARENA_MAX="1")).replace(old, new, 1))
     said = " ".join(done.stderr.split())
     assert done.code == 2 and message in said and "hint:" in said and "Traceback" not in said
     assert cli.runs() == before

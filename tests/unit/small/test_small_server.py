@@ -145,10 +145,11 @@ def test_faults_of_the_server_are_told(
     message: str,
 ) -> None:
     monkeypatch.setattr(instance, "STOP_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("UPSHIFT_START_TIMEOUT_S", "3")
     environment = {"SMALLSERVER_FAULT": fault}
     with (
         pytest.raises(ServerFailed, match=message),
-        running(bench.shell, kind, program, data, log=bench.log, environment=environment, start_timeout_s=3) as server,
+        running(bench.shell, kind, program, data, log=bench.log, environment=environment) as server,
     ):
         run_load(bench.shell, kind, workload("point"), server, seconds=1, cpus=(), log=bench.log)
 
