@@ -183,17 +183,14 @@ pub fn failed(folder: &Path, error: &io::Error) -> Failure {
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> std::path::PathBuf {
-        let path = std::env::temp_dir().join(format!("upshift-card-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        path
-    }
-
     #[test]
     fn the_file_has_no_name_and_can_be_read_and_written() {
-        let folder = folder("disk");
-        let mut disk = Disk::new(&folder, Duration::ZERO).expect("a disk");
-        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut disk = Disk::new(folder.path(), Duration::ZERO).expect("a disk");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            0
+        );
         assert_eq!(disk.file_bytes, LEAST_FILE_BYTES);
         let reads = disk.reads_us(Duration::ZERO).expect("reads");
         assert_eq!(
@@ -213,20 +210,26 @@ mod tests {
             LEAST_FILE_BYTES
         );
         drop(disk);
-        std::fs::remove_dir(folder).expect("empty");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            0
+        );
     }
 
     #[test]
     fn without_direct_reads_there_are_none() {
-        let folder = folder("buffered");
-        let mut disk = Disk::new(&folder, Duration::ZERO).expect("a disk");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut disk = Disk::new(folder.path(), Duration::ZERO).expect("a disk");
         disk.direct = None;
         assert!(!disk.is_direct());
         assert_eq!(
             disk.reads_us(Duration::ZERO).expect("no reads"),
             [0.0_f64; 0]
         );
-        std::fs::remove_dir(folder).expect("empty");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            0
+        );
     }
 
     #[test]
