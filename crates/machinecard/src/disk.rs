@@ -11,7 +11,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::failure::Failure;
-use crate::file_system::available_bytes;
 use crate::stopwatch::latencies_us;
 
 /// Large enough that a device's own cache rarely holds all of it, small enough to be written in a second or two.
@@ -149,7 +148,7 @@ impl Disk {
 
 /// How large the file may be. Less than the whole where the disk is nearly full.
 fn require_room(folder: &Path) -> Result<u64, Failure> {
-    let free = available_bytes(folder).map_err(|error| failed(folder, &error))?;
+    let free = capacity::disk_bytes(folder).map_err(|error| failed(folder, &error))?;
     file_bytes(free).ok_or_else(|| {
         let needed_mib = (LEAST_FILE_BYTES + SPARE_BYTES) >> 20;
         Failure::failed(

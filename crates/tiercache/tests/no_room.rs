@@ -49,13 +49,7 @@ fn mount(folder: &Path, mib: u64) -> std::io::Result<()> {
 }
 
 fn free_bytes(folder: &Path) -> u64 {
-    let path = CString::new(folder.as_os_str().as_bytes()).expect("no zero byte");
-    // SAFETY: plain data with room for the answer.
-    unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        assert_eq!(libc::statvfs(path.as_ptr(), &raw mut found), 0);
-        found.f_bavail * found.f_bsize
-    }
+    capacity::disk_bytes(folder).expect("a file system")
 }
 
 fn config(path: PathBuf, size_bytes: u64) -> Config {

@@ -234,7 +234,7 @@ fn room(path: &Path, user: User) -> Result<(u64, String), Refusal> {
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let free_bytes =
-        memory::free_bytes(folder).map_err(|error| Refusal::of(folder, &error, ELSEWHERE))?;
+        capacity::disk_bytes(folder).map_err(|error| Refusal::of(folder, &error, ELSEWHERE))?;
     let written = if about.is_some() { path } else { folder };
     user.acting(|| may_write(written))
         .map_err(|error| Refusal::of(written, &error, ELSEWHERE))?;
