@@ -366,7 +366,8 @@ flag = "no_index_used"
 
     #[test]
     fn an_entry_that_would_allow_anything_or_nothing_is_refused() {
-        let file = std::env::temp_dir().join(format!("upshift-allow-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("room");
+        let file = folder.path().join("allow.toml");
         for texts in [
             "stock=''\npatched='d'",
             "stock='d'\nwarnings=true",
@@ -377,7 +378,6 @@ flag = "no_index_used"
             let text = format!("[[allow]]\npatch='a'\nwhy='b'\nrequest='c'\n{texts}");
             std::fs::write(&file, text).expect("room");
             let read = Allowed::read(&file);
-            std::fs::remove_file(&file).expect("it was made");
             let error = format!("{:#}", read.expect_err(texts));
             let hint = if texts.starts_with("flag") {
                 "`no_index_used`"

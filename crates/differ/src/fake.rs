@@ -4,8 +4,9 @@ use std::io::{Read, Result, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 use crate::allow::Allowed;
 use crate::lockstep::{Pair, Place};
@@ -28,9 +29,10 @@ pub(crate) enum Says {
 
 type Answers = Arc<dyn Fn(&str) -> Says + Send + Sync>;
 
-/// The two servers; their sockets go with it.
+/// The two servers, with a folder for their sockets that goes with them.
 pub(crate) struct Fakes {
     pub(crate) place: Place,
+    _folder: TempDir,
 }
 
 impl Fakes {
@@ -39,15 +41,20 @@ impl Fakes {
         stock: impl Fn(&str) -> Says + Send + Sync + 'static,
         patched: impl Fn(&str) -> Says + Send + Sync + 'static,
     ) -> Self {
+        let folder = tempfile::tempdir().expect("room");
+        let socket = |name: &str, says: Answers| listen(folder.path().join(name), says);
         let place = Place {
-            stock: listen(Arc::new(stock)),
-            patched: listen(Arc::new(patched)),
+            stock: socket("stock", Arc::new(stock)),
+            patched: socket("patched", Arc::new(patched)),
             database: "fake".to_owned(),
             wanted: CLIENTS[0],
             session: Vec::new(),
             allowed: Allowed::default(),
         };
-        Self { place }
+        Self {
+            place,
+            _folder: folder,
+        }
     }
 
     pub(crate) fn pair(&self) -> Pair {
@@ -55,19 +62,7 @@ impl Fakes {
     }
 }
 
-impl Drop for Fakes {
-    fn drop(&mut self) {
-        for socket in [&self.place.stock, &self.place.patched] {
-            let _ = std::fs::remove_file(socket);
-        }
-    }
-}
-
-fn listen(says: Answers) -> PathBuf {
-    static MADE: AtomicU32 = AtomicU32::new(0);
-    let number = MADE.fetch_add(1, Ordering::Relaxed);
-    let name = format!("upshift-fake-{}-{number}", std::process::id());
-    let socket = std::env::temp_dir().join(name);
+fn listen(socket: PathBuf, says: Answers) -> PathBuf {
     let listener = UnixListener::bind(&socket).expect("room for a socket");
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {

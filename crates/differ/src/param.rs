@@ -1,6 +1,7 @@
 //! Parameters of prepared statements, as the binary protocol carries them.
 
 use serde::{Deserialize, Serialize};
+use wire::mysql::put_text;
 
 /// Numbers of types in MySQL's protocol.
 pub mod kind {
@@ -81,10 +82,7 @@ impl Param {
             }
             Self::Double(number) => out.extend_from_slice(&number.to_le_bytes()),
             Self::Float(number) => out.extend_from_slice(&number.to_le_bytes()),
-            Self::Bytes(_, bytes) => {
-                length(bytes.len(), out);
-                out.extend_from_slice(bytes);
-            }
+            Self::Bytes(_, bytes) => put_text(out, bytes),
             Self::Temporal(_, fields) => {
                 out.push(u8::try_from(fields.len()).unwrap_or(0));
                 out.extend_from_slice(fields);
@@ -146,26 +144,6 @@ mod number {
         match Written::deserialize(from)? {
             Written::Number(number) => Ok(number),
             Written::Text(text) => text.parse().map_err(D::Error::custom),
-        }
-    }
-}
-
-/// A number as the protocol writes lengths.
-pub fn length(number: usize, out: &mut Vec<u8>) {
-    let bytes = (number as u64).to_le_bytes();
-    match number {
-        0..=250 => out.push(bytes[0]),
-        251..=0xFFFF => {
-            out.push(0xFC);
-            out.extend_from_slice(&bytes[..2]);
-        }
-        0x1_0000..=0xFF_FFFF => {
-            out.push(0xFD);
-            out.extend_from_slice(&bytes[..3]);
-        }
-        _ => {
-            out.push(0xFE);
-            out.extend_from_slice(&bytes);
         }
     }
 }

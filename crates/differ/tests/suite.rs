@@ -43,21 +43,21 @@ fn what_differs_each_time_is_told_from_what_differs_now_and_then() {
         session: SESSION.map(str::to_owned).to_vec(),
         allowed: Allowed::default(),
     };
-    let root = std::env::temp_dir().join(format!("upshift-suite-{}", std::process::id()));
-    fs::create_dir_all(root.join("t")).expect("room");
+    let root = tempfile::tempdir().expect("room");
+    let root = root.path();
+    fs::create_dir(root.join("t")).expect("room");
     fs::write(root.join("t/equal.test"), EQUAL).expect("room");
     fs::write(root.join("t/other.test"), OTHER).expect("room");
-    let files = tests(&root, "main").expect("a folder").expect("a suite");
+    let files = tests(root, "main").expect("a folder").expect("a suite");
     // Twice: what a test leaves behind, users and databases, is gone.
     let equal = [files[0].clone(), files[0].clone()];
-    let report = run(&place, &root, &equal, &|_| (), &|_| ()).expect("two servers");
+    let report = run(&place, root, &equal, &|_| (), &|_| ()).expect("two servers");
     assert_eq!(report.differences.len(), 0, "{:?}", report.differences);
     assert_eq!(report.groups["text"].statements, 14);
     assert_eq!(report.groups["text"].errors, 2, "{:?}", report.groups);
     assert!(report.groups["prepared"].statements > 28);
 
-    let report = run(&place, &root, &files[1..], &|_| (), &|_| ()).expect("two servers");
-    fs::remove_dir_all(root).expect("it was made");
+    let report = run(&place, root, &files[1..], &|_| (), &|_| ()).expect("two servers");
     let (steady, unsteady): (Vec<_>, Vec<_>) =
         report.differences.iter().partition(|each| each.steady);
     let named = |group: &str| {

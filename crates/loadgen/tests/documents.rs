@@ -15,7 +15,8 @@ fn every_file_of_statements_that_is_shown_is_right() {
     let shown = page.split("```toml\n").skip(1);
     let shown = shown.filter_map(|rest| rest.split("```").next());
     let tutorial = std::fs::read_to_string(root.join("tutorial/shop.toml")).expect("a file");
-    let file = std::env::temp_dir().join(format!("upshift-shown-{}.toml", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("shown.toml");
     let mut count = 0;
     for text in shown.chain([tutorial.as_str()]) {
         std::fs::write(&file, text).expect("writes");
@@ -24,6 +25,5 @@ fn every_file_of_statements_that_is_shown_is_right() {
         assert!(script.remarks().is_empty(), "{:?}", script.remarks());
         count += 1;
     }
-    std::fs::remove_file(&file).expect("removes");
     assert!(count >= 2);
 }

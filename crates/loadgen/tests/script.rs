@@ -206,9 +206,8 @@ fn what_the_server_refuses_is_said_with_its_place() {
 
 #[test]
 fn a_file_is_checked_without_a_server() {
-    let folder = std::env::temp_dir().join(format!("upshift-script-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let file = folder.join("f.toml");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("f.toml");
     let checked = |text: &str| {
         std::fs::write(&file, text).expect("writes");
         ended(common::command(
@@ -243,7 +242,6 @@ fn a_file_is_checked_without_a_server() {
     checked("[transactions.t]\nthink_ms = 5\nstatements = ['SELECT 1']\n").done();
     let run = format!("script {} run --rate 5", path(&file));
     load(&run, "mysql://root@127.0.0.1:1/t").refused(2, &["think_ms of transaction t"]);
-    std::fs::remove_dir_all(&folder).expect("removes");
     ended(common::command("script /no/such.toml check", &[])).refused(1, &["/no/such.toml"]);
 }
 

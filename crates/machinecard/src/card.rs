@@ -15,7 +15,7 @@ use crate::facts::{self, Facts};
 use crate::failure::Failure;
 use crate::region::{HUGE_PAGE_BYTES, Pages};
 use crate::usage::Usage;
-use crate::{cpus, kernel, memory};
+use crate::{cpus, kernel};
 
 /// Rises when a key changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;
@@ -181,7 +181,7 @@ fn measure_loads(budget: &Budget, notes: &mut Vec<String>) -> Vec<Loads> {
     for footprint_bytes in FOOTPRINTS_BYTES {
         // Both kinds of pages at once, and the order of their lines.
         let needed_bytes = 3 * footprint_bytes as u64;
-        let both = if memory::available_bytes().is_some_and(|free| free < needed_bytes) {
+        let both = if capacity::memory_bytes(None).is_some_and(|free| free < needed_bytes) {
             Err("not enough memory is free".to_owned())
         } else if budget.is_past(LOADS_END_SHARE) {
             Err("no time was left".to_owned())

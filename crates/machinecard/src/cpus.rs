@@ -89,15 +89,15 @@ mod tests {
 
     #[test]
     fn the_second_cpu_is_on_another_core_where_there_is_one() {
-        let system = std::env::temp_dir().join(format!("upshift-card-cpus-{}", std::process::id()));
+        let system = tempfile::tempdir().expect("a folder");
+        let system = system.path();
         let topology = system.join("cpu/cpu0/topology");
         fs::create_dir_all(&topology).expect("a folder");
         fs::write(topology.join("thread_siblings_list"), "0-1\n").expect("a file");
-        assert_eq!(two(&[0, 1, 2, 3], &system), Some((0, 2)));
-        assert_eq!(two(&[0, 1], &system), Some((0, 1)));
-        assert_eq!(two(&[0], &system), None);
-        assert_eq!(two(&[], &system), None);
-        fs::remove_dir_all(system).expect("removed");
+        assert_eq!(two(&[0, 1, 2, 3], system), Some((0, 2)));
+        assert_eq!(two(&[0, 1], system), Some((0, 1)));
+        assert_eq!(two(&[0], system), None);
+        assert_eq!(two(&[], system), None);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
 use crate::failure::Failure;
-use crate::file_system::available_bytes;
 use crate::stopwatch::latencies_us;
 
 /// Large enough that a device's own cache rarely holds all of it, small enough to be written in a second or two.
@@ -149,7 +148,7 @@ impl Disk {
 
 /// How large the file may be. Less than the whole where the disk is nearly full.
 fn require_room(folder: &Path) -> Result<u64, Failure> {
-    let free = available_bytes(folder).map_err(|error| failed(folder, &error))?;
+    let free = capacity::disk_bytes(folder).map_err(|error| failed(folder, &error))?;
     file_bytes(free).ok_or_else(|| {
         let needed_mib = (LEAST_FILE_BYTES + SPARE_BYTES) >> 20;
         Failure::failed(
@@ -183,17 +182,14 @@ pub fn failed(folder: &Path, error: &io::Error) -> Failure {
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> std::path::PathBuf {
-        let path = std::env::temp_dir().join(format!("upshift-card-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        path
-    }
-
     #[test]
     fn the_file_has_no_name_and_can_be_read_and_written() {
-        let folder = folder("disk");
-        let mut disk = Disk::new(&folder, Duration::ZERO).expect("a disk");
-        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut disk = Disk::new(folder.path(), Duration::ZERO).expect("a disk");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            0
+        );
         assert_eq!(disk.file_bytes, LEAST_FILE_BYTES);
         let reads = disk.reads_us(Duration::ZERO).expect("reads");
         assert_eq!(
@@ -213,20 +209,26 @@ mod tests {
             LEAST_FILE_BYTES
         );
         drop(disk);
-        std::fs::remove_dir(folder).expect("empty");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            0
+        );
     }
 
     #[test]
     fn without_direct_reads_there_are_none() {
-        let folder = folder("buffered");
-        let mut disk = Disk::new(&folder, Duration::ZERO).expect("a disk");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut disk = Disk::new(folder.path(), Duration::ZERO).expect("a disk");
         disk.direct = None;
         assert!(!disk.is_direct());
         assert_eq!(
             disk.reads_us(Duration::ZERO).expect("no reads"),
             [0.0_f64; 0]
         );
-        std::fs::remove_dir(folder).expect("empty");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            0
+        );
     }
 
     #[test]

@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn sysfs_is_read_as_the_kernel_writes_it() {
-        let sys = std::env::temp_dir().join(format!("upshift-card-facts-{}", std::process::id()));
+        let sys = tempfile::tempdir().expect("a folder");
+        let sys = sys.path();
         let put = |path: &str, text: &str| {
             let file = sys.join(path);
             fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
@@ -168,10 +169,9 @@ mod tests {
         put("module/haltpoll/parameters/guest_halt_poll_ns", "200000\n");
         put("class/dmi/id/sys_vendor", "Some Cloud\n");
         put("class/dmi/id/product_name", "m1.large\n");
-        let facts = read(vec![2, 3], &sys);
+        let facts = read(vec![2, 3], sys);
         put("devices/system/cpu/cpuidle/current_governor", "menu\n");
-        let of_another_governor = read(vec![2, 3], &sys).idle_poll_ns;
-        fs::remove_dir_all(&sys).expect("removed");
+        let of_another_governor = read(vec![2, 3], sys).idle_poll_ns;
         let cache = |level, kind: &str, kib: u64| Cache {
             level,
             kind: kind.to_owned(),

@@ -13,7 +13,6 @@ mod facts;
 mod failure;
 mod file_system;
 mod kernel;
-mod memory;
 mod region;
 mod stopwatch;
 mod usage;

@@ -23,15 +23,17 @@ fn refused(done: &Output, code: i32, said: &str) {
 
 #[test]
 fn a_card_has_every_key_and_leaves_nothing_behind() {
-    let folder = std::env::temp_dir().join(format!("upshift-card-program-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder");
-    let done = card(&folder, "5");
+    let folder = tempfile::tempdir().expect("a folder");
+    let done = card(folder.path(), "5");
     assert!(
         done.status.success(),
         "{}",
         String::from_utf8_lossy(&done.stderr)
     );
-    std::fs::remove_dir(&folder).expect("nothing is left in it");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("a folder").count(),
+        0
+    );
     let found: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!(found["schema_version"], 1);
     let figures = |key: &str| {
@@ -139,10 +141,9 @@ fn what_cannot_be_measured_is_refused() {
 
 #[test]
 fn a_folder_that_cannot_be_written_to_is_refused() {
-    let folder =
-        std::env::temp_dir().join(format!("upshift-card-read-only-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder");
-    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o500)).expect("closed");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o500))
+        .expect("closed");
     let mut through = Command::new("env");
     // SAFETY: the call takes nothing and touches no memory of ours.
     if unsafe { libc::geteuid() } == 0 {
@@ -150,8 +151,7 @@ fn a_folder_that_cannot_be_written_to_is_refused() {
         through.args(["setpriv", "--bounding-set=-dac_override,-dac_read_search"]);
     }
     through.args([env!("CARGO_BIN_EXE_upshift-card"), "--seconds", "5"]);
-    let done = through.arg("--folder").arg(&folder).output();
-    std::fs::remove_dir_all(&folder).expect("removed");
+    let done = through.arg("--folder").arg(folder.path()).output();
     refused(
         &done.expect("the program starts"),
         1,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
+use tempfile::TempDir;
 use trace::{Begin, Capture, Ending, TraceWriter};
 use wire::Family;
 use wire::passive::{Side, Stream};
@@ -28,18 +29,15 @@ const SESSIONS: &str = "connection:INT64 began_us:INT64 ended_us:INT64 joined_la
     database:TEXT character_set:TEXT attributes:TEXT server_version:TEXT user_hash:TEXT tls:BOOLEAN compressed:BOOLEAN login_round_trips:INT64";
 
 /// A folder that goes with the test.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("stack-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).expect("a folder");
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
     }
 
     fn trace(&self) -> PathBuf {
-        self.0.join("app.trace")
+        self.0.path().join("app.trace")
     }
 
     fn writer(&self, family: &str, masked: bool) -> TraceWriter {
@@ -54,7 +52,7 @@ impl Folder {
     }
 
     fn export(&self) -> Export {
-        let out = self.0.join("out");
+        let out = self.0.path().join("out");
         stack::export::run(&self.trace(), &out).expect("a trace");
         for file in std::fs::read_dir(&out).expect("a folder") {
             let found = file.and_then(|file| file.metadata()).expect("a file");
@@ -75,12 +73,6 @@ impl Folder {
         text.lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))
             .collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -160,7 +152,7 @@ fn finish(writer: &TraceWriter) {
 
 #[test]
 fn what_passed_stands_in_the_tables() {
-    let folder = Folder::new("tables");
+    let folder = Folder::new();
     let writer = folder.writer("mysql", false);
     for name in ["mysql-9.7.txt", "mariadb-10.11.txt"] {
         observe(&writer, Family::Mysql, &captured(name));
@@ -270,7 +262,7 @@ fn what_passed_stands_in_the_tables() {
 
 #[test]
 fn gaps_unread_connections_and_a_cut_are_said() {
-    let folder = Folder::new("gaps");
+    let folder = Folder::new();
     let writer = folder.writer("postgres", false);
     let lines = captured("postgres-15.txt");
     let lost = 9 + lines[9..]
@@ -325,13 +317,13 @@ fn gaps_unread_connections_and_a_cut_are_said() {
     );
     std::fs::write(folder.trace(), "SELECT 1").expect("room");
     let refused =
-        stack::export::run(&folder.trace(), &folder.0.join("none")).expect_err("no trace");
+        stack::export::run(&folder.trace(), &folder.0.path().join("none")).expect_err("no trace");
     assert!(
         refused
             .downcast_ref::<trace::TraceError>()
             .is_some_and(|error| !error.hint.is_empty())
     );
-    assert!(!folder.0.join("none").exists());
+    assert!(!folder.0.path().join("none").exists());
 }
 
 /// A packet of MySQL.
@@ -415,7 +407,7 @@ fn no_login_and_no_password_is_in_a_trace_or_a_table() {
         (Side::Client, packet(0, b"\x03SELECT 'seen'")),
         (Side::Server, packet(1, ok)),
     ]);
-    let folder = Folder::new("secrets");
+    let folder = Folder::new();
     let writer = folder.writer("mysql", false);
     observe(&writer, Family::Mysql, &passed);
     finish(&writer);
@@ -447,7 +439,7 @@ fn no_login_and_no_password_is_in_a_trace_or_a_table() {
 fn a_masked_trace_has_the_same_digests_and_no_values() {
     let mut digests = Vec::new();
     for masked in [false, true] {
-        let folder = Folder::new(if masked { "masked" } else { "open" });
+        let folder = Folder::new();
         let writer = folder.writer("postgres", masked);
         observe(&writer, Family::Postgres, &captured("postgres-15.txt"));
         finish(&writer);
@@ -478,7 +470,7 @@ fn the_reference_has_every_column_and_key() {
         .into_iter()
         .flatten()
         .filter_map(|column| column.split(':').next());
-    let folder = Folder::new("keys");
+    let folder = Folder::new();
     finish(&folder.writer("mysql", false));
     let Value::Object(about) = folder.export().about else {
         panic!("an object");

@@ -24,7 +24,7 @@ struct Proxy {
 impl Proxy {
     fn start(server: &str, more: &[&str]) -> Self {
         let folder = Folder::new();
-        let certificates = Certificates::make(&folder.0);
+        let certificates = Certificates::make(folder.0.path());
         Self::with(server, folder, certificates, more)
     }
 
@@ -170,7 +170,7 @@ fn mysql_without_tls_behind(kind: Kind) {
     let status = said(&mysql_client(&server, &proxy, &["-uroot", &ca], "status"));
     assert!(status.contains("Cipher in use is TLS"), "{status}");
     let others = Folder::new();
-    let other = Certificates::make(&others.0);
+    let other = Certificates::make(others.0.path());
     let ca = format!("--ssl-ca={}", other.ca.display());
     let refused = mysql_client(&server, &proxy, &["-uroot", &ca], "SELECT 1");
     assert!(!refused.status.success());
@@ -319,7 +319,7 @@ fn postgres() {
 #[test]
 fn refusals() {
     let folder = Folder::new();
-    let (files, trace) = (Certificates::make(&folder.0), folder.file("t"));
+    let (files, trace) = (Certificates::make(folder.0.path()), folder.file("t"));
     let server = Server::mariadb(&[]);
     let refused = |url: &str, certificate: &Path, key: &Path| -> Ended {
         let listen = folder.file("p");

@@ -8,13 +8,13 @@ mod tls;
 
 use std::cell::Cell;
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use kind::other_user;
+use tempfile::TempDir;
 use wire::{Connection, Error, ServerUrl};
 
 pub use kind::{Kind, MYSQLD};
@@ -29,7 +29,7 @@ const STOP: Duration = Duration::from_secs(20);
 /// One server.
 pub struct Server {
     kind: Kind,
-    folder: PathBuf,
+    folder: TempDir,
     prefix: Vec<String>,
     options: Vec<String>,
     network: Option<Network>,
@@ -86,7 +86,7 @@ impl Server {
         let mut server = Self::new(kind, options);
         let network = Network {
             port: free_port(),
-            certificates: Certificates::make(&server.folder),
+            certificates: Certificates::make(server.folder.path()),
         };
         if let (Kind::Postgres, Some(user)) = (kind, other_user()) {
             chown(&network.certificates.key, Some(user), None).expect("the key's owner changes");
@@ -99,13 +99,13 @@ impl Server {
     }
 
     fn new(kind: Kind, options: &[&str]) -> Self {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let name = format!("upshift-{kind:?}-{}-{number}", std::process::id()).to_lowercase();
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir(&folder).expect("a folder for the server");
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("upshift-{kind:?}-").to_lowercase())
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a folder for the server");
         if let (Kind::Postgres, Some(user)) = (kind, other_user()) {
-            chown(&folder, Some(user), None).expect("the folder's owner changes");
+            chown(folder.path(), Some(user), None).expect("the folder's owner changes");
         }
         Self {
             kind,
@@ -120,7 +120,7 @@ impl Server {
     fn initialize(&self) {
         let mut initialize = self.kind.initialize(&self.data());
         // Two MariaDBs that are set up in one folder for temporary files remove each other's.
-        initialize.env("TMPDIR", &self.folder);
+        initialize.env("TMPDIR", self.folder());
         let output = initialize.output().expect("an installed server");
         assert!(output.status.success(), "{initialize:?}: {output:?}");
     }
@@ -133,11 +133,11 @@ impl Server {
 
     /// Start it again after [`Server::kill`] or [`Server::stop`], and wait until it answers.
     pub fn restart(&mut self) {
-        let log = fs::File::create(self.folder.join("log")).expect("a log");
-        let mut command = prefixed(&self.prefix, self.kind.run(&self.folder, &self.data()));
+        let log = fs::File::create(self.folder().join("log")).expect("a log");
+        let mut command = prefixed(&self.prefix, self.kind.run(self.folder(), &self.data()));
         command
             .args(&self.options)
-            .env("TMPDIR", &self.folder)
+            .env("TMPDIR", self.folder())
             .stdout(Stdio::null())
             .stderr(log);
         self.process = Some(command.spawn().expect("an installed server"));
@@ -163,13 +163,13 @@ impl Server {
     /// Its folder, which goes with it.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// What it wrote on stderr.
     #[must_use]
     pub fn log(&self) -> String {
-        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+        fs::read_to_string(self.folder().join("log")).unwrap_or_default()
     }
 
     /// Its superuser's URL for a database.
@@ -181,7 +181,7 @@ impl Server {
     /// The URL for another login, `user` or `user:password`; empty for the superuser's.
     #[must_use]
     pub fn url_as(&self, login: &str, database: &str) -> String {
-        let folder = self.folder.display();
+        let folder = self.folder().display();
         match self.kind {
             Kind::MariaDb | Kind::MySql => format!("mysql://{login}@/{database}?socket={folder}/s"),
             // The port is a part of the socket file's name.
@@ -339,17 +339,15 @@ impl Server {
     /// Its data folder.
     #[must_use]
     pub fn data(&self) -> PathBuf {
-        self.folder.join("data")
+        self.folder().join("data")
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         let Some(mut process) = self.process.take() else {
-            let _ = fs::remove_dir_all(&self.folder);
             return;
         };
-        self.process = None;
         // PostgreSQL cleans its shared memory up after SIGQUIT, not after SIGKILL; the others have nothing that outlives them.
         if self.kind == Kind::Postgres {
             if let Some(pid) = self.postmaster() {
@@ -362,7 +360,6 @@ impl Drop for Server {
         }
         let _ = process.kill();
         let _ = process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -106,6 +106,7 @@ fn refused(why: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::{attach, open};
+    use crate::testing::Folder;
     use std::fs::{self, Permissions};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -115,7 +116,8 @@ mod tests {
     fn what_is_refused_is_not_even_opened() {
         // F_SETSIG of the kernel, which the libc crate has no name for.
         const SET_SIGNAL: libc::c_int = 10;
-        let path = std::env::temp_dir().join(format!("tiercache-lease-{}", std::process::id()));
+        let folder = Folder::new();
+        let path = folder.path("file");
         let file = open(&path).expect("a file");
         fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("a mode");
         // SAFETY: the calls take numbers; the signal is one that is ignored unless a program asks for it.
@@ -127,14 +129,12 @@ mod tests {
         // SAFETY: geteuid takes no arguments and cannot fail.
         let error = attach(&path, unsafe { libc::geteuid() }).expect_err("refused");
         assert!(error.to_string().contains("0600"), "{error}");
-        fs::remove_file(&path).expect("gone");
     }
 
     #[test]
     fn only_a_file_of_this_user_alone_is_taken() {
-        let folder = std::env::temp_dir().join(format!("tiercache-private-{}", std::process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        let own = folder.join("own");
+        let folder = Folder::new();
+        let own = folder.path("own");
         drop(open(&own).expect("a new file"));
         let mode = own.metadata().expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -152,19 +152,18 @@ mod tests {
         fs::set_permissions(&own, Permissions::from_mode(0o640)).expect("a mode");
         why("0600");
         fs::set_permissions(&own, Permissions::from_mode(0o600)).expect("a mode");
-        fs::hard_link(&own, folder.join("second")).expect("a link");
+        fs::hard_link(&own, folder.path("second")).expect("a link");
         why("second name");
-        fs::remove_file(folder.join("second")).expect("gone");
+        fs::remove_file(folder.path("second")).expect("gone");
         if user == 0 {
             chown(&own, Some(65534), None).expect("another owner");
             why("another user");
         }
-        fs::rename(&own, folder.join("target")).expect("a name");
-        symlink(folder.join("target"), &own).expect("a link");
+        fs::rename(&own, folder.path("target")).expect("a name");
+        symlink(folder.path("target"), &own).expect("a link");
         why("symbolic link");
         fs::remove_file(&own).expect("gone");
         fs::create_dir(&own).expect("a folder");
         assert!(open(&own).is_err() && attach(&own, user).is_err());
-        fs::remove_dir_all(&folder).expect("gone");
     }
 }

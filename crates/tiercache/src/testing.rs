@@ -2,25 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 /// Removed when dropped.
-pub struct Folder(PathBuf);
+pub struct Folder(TempDir);
 
 impl Folder {
-    /// A new folder whose name contains `name`.
-    pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tiercache-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder for the test");
-        Self(path)
+    /// A new folder.
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder for the test"))
     }
 
     /// A path inside.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path().join(name)
     }
 }

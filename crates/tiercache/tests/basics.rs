@@ -1,7 +1,6 @@
 //! What each call of the tier promises, one clause a test.
 
-use std::path::PathBuf;
-
+use tempfile::TempDir;
 use tiercache::{
     Config, Counter, FileId, Identity, Lookup, MediumChoice, Mode, Promotion, Reason, StatusPage,
     Tier,
@@ -50,23 +49,20 @@ fn reads(tier: &Tier, file: FileId, number: u64) -> Option<Vec<u8>> {
     matches!(tier.read(file, number * PAGE as u64, &mut dst), Lookup::Hit).then_some(dst)
 }
 
-fn media(test: &str) -> Vec<(MediumChoice, PathBuf)> {
-    let folder = |name: &str| {
-        let name = format!("tiercache-{test}-{name}-{}", std::process::id());
-        std::env::temp_dir().join(name)
-    };
-    let (file, direct) = (folder("file"), folder("direct"));
-    vec![
-        (MediumChoice::Memory, PathBuf::new()),
-        (MediumChoice::MemoryLz4, PathBuf::new()),
-        (MediumChoice::File(file.clone()), file),
-        (MediumChoice::Direct(direct.clone()), direct),
+fn media(folder: &TempDir) -> [MediumChoice; 4] {
+    let path = |name: &str| folder.path().join(name);
+    [
+        MediumChoice::Memory,
+        MediumChoice::MemoryLz4,
+        MediumChoice::File(path("file")),
+        MediumChoice::Direct(path("direct")),
     ]
 }
 
 #[test]
 fn every_medium_serves_what_was_filled() {
-    for (medium, path) in media("basics") {
+    let folder = tempfile::tempdir().expect("a folder");
+    for medium in media(&folder) {
         let tier = Tier::open(Config {
             medium: medium.clone(),
             ..config(64)
@@ -96,7 +92,6 @@ fn every_medium_serves_what_was_filled() {
         );
         assert_eq!(three, [page(7), page(8), page(9)].concat());
         drop(tier);
-        let _ = std::fs::remove_file(path);
     }
 }
 
@@ -346,7 +341,8 @@ fn bytes_of_writes_are_counted_where_they_are_known() {
 /// Neighbours in a file are no neighbours in the medium.
 #[test]
 fn a_read_that_begins_within_a_page_gets_each_pages_own_bytes() {
-    for (medium, path) in media("within") {
+    let folder = tempfile::tempdir().expect("a folder");
+    for medium in media(&folder) {
         let tier = Tier::open(Config {
             medium: medium.clone(),
             ..config(64)
@@ -365,15 +361,13 @@ fn a_read_that_begins_within_a_page_gets_each_pages_own_bytes() {
         }
         let seen = tier.status().snapshot();
         assert_eq!(seen.counter(Counter::TornReads), 0, "{medium}");
-        let _ = std::fs::remove_file(path);
     }
 }
 
 #[test]
 fn a_tier_that_was_not_opened_is_not_shown_as_one_that_runs() {
-    let name = format!("tiercache-not-opened-{}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir(&folder).expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
     let status = folder.join("status");
     let config = |status_path| Config {
         medium: MediumChoice::File(folder.join("tier")),
@@ -395,5 +389,4 @@ fn a_tier_that_was_not_opened_is_not_shown_as_one_that_runs() {
     let second = Tier::open(config(Some(status.clone()))).expect("a tier");
     assert!(shown().alive && shown().off.is_empty());
     drop(second);
-    std::fs::remove_dir_all(&folder).expect("our folder");
 }

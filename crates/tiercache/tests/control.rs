@@ -1,19 +1,19 @@
 //! A running tier answers what is asked through its statistics page.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tiercache::status::Request;
 use tiercache::{Config, Identity, Lookup, MediumChoice, StatusPage, Tier};
 
 const PAGE: usize = 4096;
 
-/// A tier that holds three pages, and its page as another program sees it.
-fn tier(name: &str) -> (Tier, StatusPage) {
-    let path: PathBuf =
-        std::env::temp_dir().join(format!("tiercache-control-{name}-{}", std::process::id()));
+/// A tier that holds three pages, its page as another program sees it, and the page's folder.
+fn tier() -> (Tier, StatusPage, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page");
     let config = Config {
         size_bytes: 16 * PAGE as u64,
         page_size_bytes: PAGE,
@@ -36,12 +36,13 @@ fn tier(name: &str) -> (Tier, StatusPage) {
         };
         tier.fill(token, &[1; PAGE]);
     }
-    (tier, StatusPage::attach(&path).expect("its page"))
+    let page = StatusPage::attach(&path).expect("its page");
+    (tier, page, folder)
 }
 
 #[test]
 fn what_was_asked_is_done_until_the_tier_stops() {
-    let (tier, page) = tier("asked");
+    let (tier, page, _folder) = tier();
     assert!(tier.control());
     let ticket = page.request(Request::Drop).expect("a request");
     assert!(page.wait(ticket, Duration::ZERO).is_err());
@@ -55,7 +56,7 @@ fn what_was_asked_is_done_until_the_tier_stops() {
 
 #[test]
 fn a_reader_sees_what_is_held_now() {
-    let (tier, page) = tier("reader");
+    let (tier, page, _folder) = tier();
     let read = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -71,7 +72,7 @@ fn a_reader_sees_what_is_held_now() {
 
 #[test]
 fn a_tier_grows_to_the_size_that_a_refusal_names() {
-    let (tier, _page) = tier("most");
+    let (tier, _page, _folder) = tier();
     let refused = tier
         .perform(Request::Resize(1 << 38))
         .expect_err("too much");
@@ -85,7 +86,8 @@ fn a_tier_grows_to_the_size_that_a_refusal_names() {
 
 #[test]
 fn what_a_medium_can_bring_to_stable_storage_and_keeps_of_each_page_is_told() {
-    let file = std::env::temp_dir().join(format!("tiercache-told-{}", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("medium");
     let stable = "everything that the medium holds is on stable storage";
     let none = "this medium has no stable storage";
     for (medium, answer, index_bytes) in [
@@ -93,7 +95,7 @@ fn what_a_medium_can_bring_to_stable_storage_and_keeps_of_each_page_is_told() {
         // First block and length of a slot, and of four blocks the next one.
         (MediumChoice::MemoryLz4, none, 31 + 8 + 16),
         // A checksum.
-        (MediumChoice::File(file.clone()), stable, 31 + 8),
+        (MediumChoice::File(file), stable, 31 + 8),
     ] {
         let config = Config {
             size_bytes: 64 * PAGE as u64,
@@ -112,5 +114,4 @@ fn what_a_medium_can_bring_to_stable_storage_and_keeps_of_each_page_is_told() {
         let answered = tier.perform(Request::Flush);
         assert_eq!(answered.as_deref(), Ok(answer), "{medium}");
     }
-    std::fs::remove_file(&file).expect("our file");
 }

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use tempfile::TempDir;
 use tiercache::status::Request;
 use tiercache::{Config, Counter, FileId, Identity, Lookup, MediumChoice, Mode, Reason, Tier};
 
@@ -15,12 +16,13 @@ struct Setup {
     path: PathBuf,
     tier: Tier,
     file: FileId,
+    _folder: TempDir,
 }
 
 impl Setup {
-    fn new(name: &str, direct: bool) -> Self {
-        let name = format!("tiercache-{name}-{direct}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+    fn new(direct: bool) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("medium");
         let config = Config {
             size_bytes: 64 * PAGE as u64,
             page_size_bytes: PAGE,
@@ -38,7 +40,12 @@ impl Setup {
             ..Identity::default()
         };
         let file = tier.file(b"t.ibd", identity).expect("file");
-        Self { path, tier, file }
+        Self {
+            path,
+            tier,
+            file,
+            _folder: folder,
+        }
     }
 
     fn medium(&self) -> File {
@@ -75,16 +82,10 @@ impl Setup {
     }
 }
 
-impl Drop for Setup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 #[test]
 fn a_cut_medium_turns_the_tier_off_once_and_it_can_be_turned_on_again() {
     for direct in [false, true] {
-        let setup = Setup::new("cut", direct);
+        let setup = Setup::new(direct);
         assert_eq!((setup.round(), setup.round()), (0, PAGES));
         setup.medium().set_len(0).expect("cut");
         assert_eq!(setup.round(), 0);
@@ -112,7 +113,7 @@ fn a_cut_medium_turns_the_tier_off_once_and_it_can_be_turned_on_again() {
 #[test]
 fn a_bit_that_flips_under_a_running_tier_is_a_miss() {
     for direct in [false, true] {
-        let setup = Setup::new("flip", direct);
+        let setup = Setup::new(direct);
         assert_eq!((setup.round(), setup.round()), (0, PAGES));
         for flipped in 1..=3 {
             let medium = setup.medium();

@@ -7,21 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tempfile::TempDir;
 use tiercache::{Config, FileId, Identity, Lookup, MediumChoice, Tier};
 
 const PAGE: usize = 4096;
 const PAGES: u64 = 16;
 
-/// A loop device and its image; both go when dropped.
+/// A loop device, and a folder for its image and other files; both go when dropped.
 struct Disk {
-    image: PathBuf,
     device: PathBuf,
+    folder: TempDir,
 }
 
 impl Disk {
     /// None, and why, where there are no loop devices.
-    fn new(name: &str) -> Option<Self> {
-        let image = std::env::temp_dir().join(format!("tiercache-{name}-{}", std::process::id()));
+    fn new() -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let image = folder.path().join("image");
         let file = File::create(&image).expect("an image");
         file.set_len(16 << 20).expect("its size");
         let mut losetup = Command::new("losetup");
@@ -29,10 +31,9 @@ impl Disk {
         match done {
             Ok(done) if done.status.success() => {
                 let device = String::from_utf8_lossy(&done.stdout).trim().into();
-                Some(Self { image, device })
+                Some(Self { device, folder })
             }
             _ => {
-                fs::remove_file(&image).expect("gone");
                 eprintln!("NOT RUN: no loop device can be had here");
                 None
             }
@@ -50,7 +51,6 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("-d").arg(&self.device).status();
-        let _ = fs::remove_file(&self.image);
     }
 }
 
@@ -62,19 +62,18 @@ fn run(program: &str, arguments: &[&Path]) {
 }
 
 /// Runs `work` while the device is mounted, where no other process sees it.
-fn mounted(disk: &Disk, name: &str, work: impl FnOnce(&Path) + Send) {
-    let folder = std::env::temp_dir().join(format!("tiercache-at-{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
+fn mounted(disk: &Disk, work: impl FnOnce(&Path) + Send) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
     let inside = || {
         // SAFETY: the call takes a number; the name space is this thread's own.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
         run("mount", &["--make-rprivate".as_ref(), "/".as_ref()]);
-        run("mount", &[&disk.device, &folder]);
-        work(&folder);
-        run("umount", &[&folder]);
+        run("mount", &[&disk.device, folder]);
+        work(folder);
+        run("umount", &[folder]);
     };
     std::thread::scope(|scope| scope.spawn(inside).join().expect("the work"));
-    fs::remove_dir(&folder).expect("gone");
 }
 
 fn config(medium: MediumChoice, format: bool) -> Config {
@@ -117,10 +116,10 @@ fn hits(tier: &Tier, id: FileId, data: &File) -> u64 {
 
 #[test]
 fn a_device_is_taken_empty_or_on_request_and_never_in_use() {
-    let Some(disk) = Disk::new("device") else {
+    let Some(disk) = Disk::new() else {
         return;
     };
-    let data = disk.image.with_extension("ibd");
+    let data = disk.folder.path().join("t.ibd");
     fs::write(&data, vec![7; PAGES as usize * PAGE]).expect("a data file");
     for direct in [false, true] {
         let path = disk.device.clone();
@@ -141,7 +140,7 @@ fn a_device_is_taken_empty_or_on_request_and_never_in_use() {
             false,
             "an ext file system): name another device, or overwrite this one with --format",
         );
-        mounted(&disk, "device", |_| refused(true, "is in use"));
+        mounted(&disk, |_| refused(true, "is in use"));
         let mode = disk.device.metadata().expect("the device").permissions();
         let open_to_all = Permissions::from_mode(0o666);
         fs::set_permissions(&disk.device, open_to_all).expect("a mode");
@@ -159,13 +158,12 @@ fn a_device_is_taken_empty_or_on_request_and_never_in_use() {
         start(false, "warm: 16 pages", PAGES);
         start(true, "warm: 16 pages", PAGES);
     }
-    fs::remove_file(&data).expect("gone");
 }
 
 /// A change right after the stop may bear the time of the last write before it.
 #[test]
 fn where_times_are_coarse_a_change_right_after_the_stop_is_seen() {
-    let Some(disk) = Disk::new("coarse") else {
+    let Some(disk) = Disk::new() else {
         return;
     };
     // Inodes of 128 bytes have no room for parts of a second.
@@ -173,9 +171,9 @@ fn where_times_are_coarse_a_change_right_after_the_stop_is_seen() {
         "mkfs.ext4",
         &["-qF".as_ref(), "-I128".as_ref(), &disk.device],
     );
-    let cache = disk.image.with_extension("tier");
-    let config = config(MediumChoice::File(cache.clone()), false);
-    mounted(&disk, "coarse", |folder| {
+    let cache = disk.folder.path().join("tier");
+    let config = config(MediumChoice::File(cache), false);
+    mounted(&disk, |folder| {
         let path = folder.join("t.ibd");
         fs::write(&path, vec![1; PAGES as usize * PAGE]).expect("a data file");
         for changes in [true, false] {
@@ -204,5 +202,4 @@ fn where_times_are_coarse_a_change_right_after_the_stop_is_seen() {
             assert_eq!(kept, if changes { 0 } else { PAGES });
         }
     });
-    fs::remove_file(cache).expect("gone");
 }

@@ -28,11 +28,11 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_hit_allocates_nothing() {
-    let path = std::env::temp_dir().join(format!("tiercache-hit-{}", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
     let media = [
         MediumChoice::Memory,
         MediumChoice::MemoryLz4,
-        MediumChoice::Direct(path.clone()),
+        MediumChoice::Direct(folder.path().join("medium")),
     ];
     for medium in media {
         let config = Config {
@@ -57,5 +57,4 @@ fn a_hit_allocates_nothing() {
         assert_eq!(ALLOCATIONS.with(Cell::get), before, "{medium}");
         assert_eq!(hits, 1000, "{medium}");
     }
-    let _ = std::fs::remove_file(path);
 }

@@ -11,10 +11,9 @@ const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 
 /// Runs `test` in a folder whose file system has so much room; says so when it cannot.
-fn in_room_of(mib: u64, name: &str, test: impl FnOnce(&Path) + Send + 'static) {
-    let folder = std::env::temp_dir().join(format!("tiercache-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("folder");
-    let place = folder.clone();
+fn in_room_of(mib: u64, test: impl FnOnce(&Path) + Send + 'static) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().to_owned();
     let thread = std::thread::spawn(move || {
         if let Err(error) = mount(&place, mib) {
             eprintln!("NOT RUN: no tmpfs can be mounted here ({error})");
@@ -22,9 +21,7 @@ fn in_room_of(mib: u64, name: &str, test: impl FnOnce(&Path) + Send + 'static) {
         }
         test(&place);
     });
-    let done = thread.join();
-    let _ = std::fs::remove_dir(&folder);
-    done.expect("the test");
+    thread.join().expect("the test");
 }
 
 fn mount(folder: &Path, mib: u64) -> std::io::Result<()> {
@@ -52,13 +49,7 @@ fn mount(folder: &Path, mib: u64) -> std::io::Result<()> {
 }
 
 fn free_bytes(folder: &Path) -> u64 {
-    let path = CString::new(folder.as_os_str().as_bytes()).expect("no zero byte");
-    // SAFETY: plain data with room for the answer.
-    unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        assert_eq!(libc::statvfs(path.as_ptr(), &raw mut found), 0);
-        found.f_bavail * found.f_bsize
-    }
+    capacity::disk_bytes(folder).expect("a file system")
 }
 
 fn config(path: PathBuf, size_bytes: u64) -> Config {
@@ -73,7 +64,7 @@ fn config(path: PathBuf, size_bytes: u64) -> Config {
 
 #[test]
 fn a_tier_without_room_gives_back_what_it_took() {
-    in_room_of(16, "no-room", |folder| {
+    in_room_of(16, |folder| {
         let before = free_bytes(folder);
         let path = folder.join("tier");
         let error = Tier::open(config(path.clone(), 32 * MIB))
@@ -91,7 +82,7 @@ fn a_tier_without_room_gives_back_what_it_took() {
 
 #[test]
 fn a_tier_that_finds_no_room_to_grow_goes_on_at_its_size() {
-    in_room_of(16, "no-growth", |folder| {
+    in_room_of(16, |folder| {
         let tier = Tier::open(config(folder.join("tier"), 2 * MIB)).expect("tier");
         let identity = Identity::default();
         let file = tier.file(b"t.ibd", identity).expect("file");
@@ -124,7 +115,7 @@ fn a_tier_that_finds_no_room_to_grow_goes_on_at_its_size() {
 
 #[test]
 fn a_status_page_without_room_is_refused_and_one_that_is_there_counts_on() {
-    in_room_of(1, "no-page", |folder| {
+    in_room_of(1, |folder| {
         let (status, other) = (folder.join("status"), folder.join("other"));
         let config = |path: &Path| Config {
             size_bytes: MIB,

@@ -292,7 +292,7 @@ fn config(medium: MediumChoice) -> Config {
 
 #[test]
 fn one_thread_sees_the_file_and_nothing_else() {
-    let path = std::env::temp_dir().join(format!("tiercache-oracle-{}", std::process::id()));
+    let folder = tempfile::tempdir().expect("a folder");
     let nhit = Config {
         promotion: Promotion::NHit(2),
         ..config(MediumChoice::Memory)
@@ -301,7 +301,7 @@ fn one_thread_sees_the_file_and_nothing_else() {
         (config(MediumChoice::Memory), 5),
         (nhit, 2),
         (config(MediumChoice::MemoryLz4), 2),
-        (config(MediumChoice::File(path.clone())), 1),
+        (config(MediumChoice::File(folder.path().join("medium"))), 1),
     ];
     for seed in seeds() {
         println!("SEED={seed}");
@@ -322,7 +322,6 @@ fn one_thread_sees_the_file_and_nothing_else() {
             }
         }
     }
-    let _ = std::fs::remove_file(path);
 }
 
 struct Stop<'a>(&'a AtomicBool);

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tiercache::{Config, FileId, Identity, Lookup, MediumChoice, Tier};
 
 const PAGE: usize = 4096;
@@ -20,7 +21,7 @@ const TICK: Duration = Duration::from_millis(25);
 
 /// A disk with one data file, and the tier in front of it.
 struct Machine {
-    folder: PathBuf,
+    folder: TempDir,
     direct: bool,
     data: File,
     /// One byte for each page: what a read of the file gives, and what is on stable storage.
@@ -31,15 +32,14 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(name: &str, direct: bool) -> Self {
-        let name = format!("tiercache-{name}-{direct}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("folder");
-        std::fs::write(folder.join("t.ibd"), vec![0; PAGES * PAGE]).expect("data file");
+    fn new(direct: bool) -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("t.ibd");
+        std::fs::write(&path, vec![0; PAGES * PAGE]).expect("data file");
         let data = OpenOptions::new()
             .read(true)
             .write(true)
-            .open(folder.join("t.ibd"))
+            .open(path)
             .expect("data file");
         let seen = Identity::of(data.as_raw_fd()).expect("identity");
         let (now, durable) = (vec![0; PAGES], vec![0; PAGES]);
@@ -64,7 +64,7 @@ impl Machine {
     }
 
     fn cache(&self) -> PathBuf {
-        self.folder.join("cache")
+        self.folder.path().join("cache")
     }
 
     fn start(&self) -> (Tier, FileId) {
@@ -146,16 +146,10 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 #[test]
 fn a_cut_at_any_moment_serves_no_page_newer_than_the_file() {
     for direct in [false, true] {
-        let mut machine = Machine::new("cut", direct);
+        let mut machine = Machine::new(direct);
         let (mut kept, mut lost) = (0, 0);
         for _ in 0..40 {
             let (tier, id) = machine.start();
@@ -194,7 +188,7 @@ fn a_cut_at_any_moment_serves_no_page_newer_than_the_file() {
 /// Of the last write of the superblock only a beginning reached the disk: "clean" over "unclean", and the other way.
 #[test]
 fn a_torn_clean_mark_starts_cold() {
-    let mut machine = Machine::new("torn", false);
+    let mut machine = Machine::new(false);
     let (tier, id) = machine.start();
     machine.read_all(&tier, id);
     machine.write(&tier, id);

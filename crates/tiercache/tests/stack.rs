@@ -2,7 +2,6 @@
 //! 292 KiB, and a deep query may have used most).
 
 use std::ffi::c_void;
-use std::path::PathBuf;
 
 use tiercache::{Config, Identity, Lookup, MediumChoice, Tier};
 
@@ -77,9 +76,8 @@ fn uses(tier: &Tier, page: usize) -> usize {
 
 #[test]
 fn reads_and_writes_leave_the_stack_alone() {
-    let path = |name: &str| -> PathBuf {
-        std::env::temp_dir().join(format!("tiercache-stack-{name}-{}", std::process::id()))
-    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
     // What the C library itself needs for a thread, and that the measure sees what is there.
     let thread = depth(|| {
         std::hint::black_box([0u8; 64]);

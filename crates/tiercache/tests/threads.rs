@@ -3,7 +3,6 @@
 //! The file is a list of versions for each page, in the order in which they were stored. A hit must be what the file had
 //! at some moment of the read.
 
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -205,10 +204,6 @@ fn run(medium: MediumChoice, wanted: usize) {
     }
 }
 
-fn path(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("tiercache-threads-{name}-{}", std::process::id()))
-}
-
 #[test]
 fn overlapping_writers_in_memory() {
     run(MediumChoice::Memory, 20_000);
@@ -217,20 +212,22 @@ fn overlapping_writers_in_memory() {
 
 #[test]
 fn overlapping_writers_on_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
     for medium in [
         MediumChoice::File(path("file")),
         MediumChoice::Direct(path("direct")),
     ] {
         run(medium, 2_000);
     }
-    let _ = std::fs::remove_file(path("file"));
-    let _ = std::fs::remove_file(path("direct"));
 }
 
 /// The tier stops while threads read and write: nothing wrong is served, and nothing after that.
 #[test]
 fn a_stop_among_threads_is_clean() {
-    for medium in [MediumChoice::Memory, MediumChoice::File(path("stop"))] {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("stop");
+    for medium in [MediumChoice::Memory, MediumChoice::File(file)] {
         let world = World::new(medium);
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -255,5 +252,4 @@ fn a_stop_among_threads_is_clean() {
         });
         assert!(!world.tier.control());
     }
-    let _ = std::fs::remove_file(path("stop"));
 }

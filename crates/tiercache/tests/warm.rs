@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tiercache::status::Request;
 use tiercache::{Config, Counter, FileId, Identity, Lookup, MediumChoice, Tier};
 
@@ -14,7 +15,7 @@ const PAGE: usize = 4096;
 const PAGES: u64 = 16;
 
 struct Setup {
-    folder: PathBuf,
+    folder: TempDir,
     direct: bool,
     /// Of the tier.
     pages: u64,
@@ -23,11 +24,9 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(name: &str) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("tiercache-warm-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("folder");
-        let mut file = File::create(folder.join("t.ibd")).expect("data file");
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut file = File::create(folder.path().join("t.ibd")).expect("data file");
         (0..PAGES).for_each(|number| file.write_all(&page(number as u8)).expect("write"));
         Self {
             folder,
@@ -38,7 +37,7 @@ impl Setup {
     }
 
     fn cache(&self) -> PathBuf {
-        self.folder.join("cache")
+        self.folder.path().join("cache")
     }
 
     fn config(&self) -> Config {
@@ -62,13 +61,13 @@ impl Setup {
         let data = OpenOptions::new()
             .read(true)
             .write(true)
-            .open(self.folder.join("t.ibd"))
+            .open(self.folder.path().join("t.ibd"))
             .expect("data file");
         let identity = Identity::of(data.as_raw_fd()).expect("identity");
         let path = if self.by_number {
             format!("/proc/self/fd/{}", data.as_raw_fd()).into()
         } else {
-            self.folder.join("t.ibd").into_os_string()
+            self.folder.path().join("t.ibd").into_os_string()
         };
         let id = tier.file(path.as_encoded_bytes(), identity);
         (tier, id.expect("cached"), data)
@@ -89,12 +88,6 @@ impl Setup {
             .status()
             .snapshot()
             .start
-    }
-}
-
-impl Drop for Setup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -124,7 +117,7 @@ fn hits_and_fill(tier: &Tier, id: FileId, data: &File) -> u64 {
 #[test]
 fn pages_are_there_after_a_clean_stop() {
     for direct in [false, true] {
-        let mut setup = Setup::new(&format!("clean-{direct}"));
+        let mut setup = Setup::new();
         setup.direct = direct;
         setup.fill_and_stop();
         for _ in 0..2 {
@@ -145,10 +138,10 @@ fn pages_are_there_after_a_clean_stop() {
 
 #[test]
 fn pages_of_a_renamed_file_are_kept() {
-    let setup = Setup::new("renamed");
+    let setup = Setup::new();
     let (old, new) = (
-        setup.folder.join("#sql-ib1.ibd"),
-        setup.folder.join("t.ibd"),
+        setup.folder.path().join("#sql-ib1.ibd"),
+        setup.folder.path().join("t.ibd"),
     );
     std::fs::rename(&new, &old).expect("rename");
     let tier = Tier::open(setup.config()).expect("tier");
@@ -170,7 +163,7 @@ fn pages_of_a_renamed_file_are_kept() {
 
 #[test]
 fn an_unclean_stop_starts_cold() {
-    let setup = Setup::new("unclean");
+    let setup = Setup::new();
     setup.fill_and_stop();
     drop(setup.open());
     assert_eq!(setup.start(), "cold: the last stop was not clean");
@@ -178,7 +171,7 @@ fn an_unclean_stop_starts_cold() {
 
 #[test]
 fn a_write_after_the_stop_makes_it_unclean() {
-    let setup = Setup::new("late-write");
+    let setup = Setup::new();
     let (tier, id, data) = setup.open();
     hits_and_fill(&tier, id, &data);
     tier.stop();
@@ -191,11 +184,11 @@ fn a_write_after_the_stop_makes_it_unclean() {
 #[test]
 fn a_file_changed_or_replaced_meanwhile_is_not_served() {
     for replace in [false, true] {
-        let setup = Setup::new(&format!("changed-{replace}"));
+        let setup = Setup::new();
         setup.fill_and_stop();
-        let path = setup.folder.join("t.ibd");
+        let path = setup.folder.path().join("t.ibd");
         if replace {
-            let other = setup.folder.join("other");
+            let other = setup.folder.path().join("other");
             std::fs::copy(&path, &other).expect("copy");
             std::fs::rename(&other, &path).expect("rename");
         }
@@ -225,9 +218,9 @@ fn pages_of_a_file_that_nobody_opened_are_kept_while_it_is_there_unchanged() {
         }),
     ];
     for (name, change) in changes {
-        let setup = Setup::new(&format!("unopened-{name}"));
+        let setup = Setup::new();
         setup.fill_and_stop();
-        change(&setup.folder.join("t.ibd"));
+        change(&setup.folder.path().join("t.ibd"));
         let tier = Tier::open(setup.config()).expect("tier");
         let start = tier.status().snapshot().start;
         assert_eq!(start, format!("warm: {PAGES} pages"), "{name}");
@@ -247,7 +240,7 @@ fn a_closed_file_is_kept_as_it_was_at_its_last_close() {
         (true, true, true),
         (false, false, false),
     ] {
-        let setup = Setup::new(&format!("closed-{known}-{again}-{changed}"));
+        let setup = Setup::new();
         let (tier, id, data) = setup.open();
         hits_and_fill(&tier, id, &data);
         let now = || Identity::of(data.as_raw_fd()).expect("identity");
@@ -274,7 +267,7 @@ fn a_closed_file_is_kept_as_it_was_at_its_last_close() {
 #[test]
 fn writes_that_nobody_synced_are_not_kept() {
     for (sync, by_number) in [(false, true), (true, true), (false, false), (true, false)] {
-        let mut setup = Setup::new(&format!("sync-{sync}-{by_number}"));
+        let mut setup = Setup::new();
         setup.by_number = by_number;
         let (tier, id, data) = setup.open();
         hits_and_fill(&tier, id, &data);
@@ -297,7 +290,7 @@ fn writes_that_nobody_synced_are_not_kept() {
 
 #[test]
 fn other_files_and_second_servers_are_refused() {
-    let setup = Setup::new("other");
+    let setup = Setup::new();
     setup.fill_and_stop();
     let (tier, ..) = setup.open();
     let error = Tier::open(setup.config())
@@ -331,7 +324,7 @@ fn pages_are_there_after_a_resize() {
             (16, 64, PAGES),
             (0, 8, 8),
         ] {
-            let mut setup = Setup::new(&format!("resize-{direct}-{live}-{next}"));
+            let mut setup = Setup::new();
             setup.direct = direct;
             let (tier, id, data) = setup.open();
             if live > 0 {
@@ -354,9 +347,9 @@ fn pages_are_there_after_a_resize() {
 /// Each name is as long as a path may be: more than a thousand of them need more than 4 MiB.
 #[test]
 fn a_table_of_files_larger_than_4_mib_is_kept() {
-    let mut setup = Setup::new("many");
+    let mut setup = Setup::new();
     setup.pages = 2048;
-    let long = setup.folder.join("d".repeat(200));
+    let long = setup.folder.path().join("d".repeat(200));
     let deep = (0..17).fold(long, |path, _| path.join("e".repeat(200)));
     std::fs::create_dir_all(&deep).expect("folders");
     let files = 1200u64;
@@ -397,13 +390,13 @@ fn a_table_of_files_larger_than_4_mib_is_kept() {
 /// Every byte of the superblock's words and of the saved index, one bit each; pages too.
 #[test]
 fn a_flipped_bit_costs_pages_and_never_serves_wrong_ones() {
-    let setup = Setup::new("flip");
+    let setup = Setup::new();
     setup.fill_and_stop();
     let good = std::fs::read(setup.cache()).expect("read");
     let data_offset = 2usize << 20;
     let saved = data_offset + 64 * PAGE;
     let saved_bytes =
-        16 + 8 * 8 + setup.folder.join("t.ibd").as_os_str().len() + PAGES as usize * 24;
+        16 + 8 * 8 + setup.folder.path().join("t.ibd").as_os_str().len() + PAGES as usize * 24;
     let ranges = [
         (0, 80),
         (saved, saved + saved_bytes),
@@ -436,9 +429,10 @@ fn a_flipped_bit_costs_pages_and_never_serves_wrong_ones() {
                 assert!(at < 8, "only a damaged magic is refused, not byte {at}");
                 continue;
             };
-            let data = File::open(setup.folder.join("t.ibd")).expect("data file");
+            let data = File::open(setup.folder.path().join("t.ibd")).expect("data file");
             let path = setup
                 .folder
+                .path()
                 .join("t.ibd")
                 .into_os_string()
                 .into_encoded_bytes();

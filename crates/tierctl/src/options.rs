@@ -195,8 +195,9 @@ mod tests {
 
     #[test]
     fn option_files_are_read_in_order_and_the_command_line_wins() {
-        let folder = std::env::temp_dir().join(format!("tierctl-options-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("conf.d")).expect("folder");
+        let folder = tempfile::tempdir().expect("folder");
+        let folder = folder.path();
+        std::fs::create_dir(folder.join("conf.d")).expect("folder");
         let main = folder.join("my.cnf");
         let text = format!(
             "[client]\ndatadir=/wrong\n[mysqld]\n# datadir=/no\nuser=first\nuser=second\ndatadir = \"/a\"\ninnodb-flush-method=fsync # slow\n!includedir {}\n",
@@ -209,7 +210,6 @@ mod tests {
             of(&[&file]),
             of(&[&file, "--datadir=/c", "--user=third", "-ufourth"]),
         );
-        std::fs::remove_dir_all(&folder).expect("remove");
         assert_eq!(read.0.get("datadir"), Some("/b"));
         assert_eq!(read.0.get("innodb_flush_method"), Some("fsync"));
         assert_eq!(read.1.get("datadir"), Some("/c"));

@@ -169,16 +169,14 @@ mod tests {
 
     #[test]
     fn only_a_folder_that_no_one_else_can_enter_is_used() {
-        let base = std::env::temp_dir().join(format!("tierctl-pages-{}", std::process::id()));
-        std::fs::create_dir(&base).expect("folder");
-        let (own, link) = (base.join("own"), base.join("link"));
+        let base = tempfile::tempdir().expect("folder");
+        let (own, link) = (base.path().join("own"), base.path().join("link"));
         let user = own_user();
         let made = (make_private(&own, user), make_private(&own, user));
         std::os::unix::fs::symlink(&own, &link).expect("link");
         let linked = make_private(&link, user);
         std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).expect("mode");
         let open = make_private(&own, user);
-        std::fs::remove_dir_all(&base).expect("remove");
         assert!(made.0.is_ok() && made.1.is_ok());
         assert!(linked.is_err_and(|failure| failure.message.contains("not a folder")));
         assert!(open.is_err_and(|failure| failure.message.contains("0700")));

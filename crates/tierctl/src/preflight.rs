@@ -234,7 +234,7 @@ fn room(path: &Path, user: User) -> Result<(u64, String), Refusal> {
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     let free_bytes =
-        memory::free_bytes(folder).map_err(|error| Refusal::of(folder, &error, ELSEWHERE))?;
+        capacity::disk_bytes(folder).map_err(|error| Refusal::of(folder, &error, ELSEWHERE))?;
     let written = if about.is_some() { path } else { folder };
     user.acting(|| may_write(written))
         .map_err(|error| Refusal::of(written, &error, ELSEWHERE))?;
@@ -278,22 +278,6 @@ fn may_write(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    struct Folder(std::path::PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("tierctl-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).expect("folder");
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
     fn of(program: &str, words: &[&str]) -> Result<Vec<String>, Failure> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         of_server(Path::new(program), &words, &Config::default())
@@ -301,8 +285,8 @@ mod tests {
 
     #[test]
     fn a_folder_without_innodb_is_refused_but_for_a_server_that_makes_one() {
-        let folder = Folder::new("not-innodb");
-        let data = format!("--datadir={}", folder.0.display());
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = format!("--datadir={}", folder.path().display());
         let refused = of("mysqld", &["--no-defaults", &data]).unwrap_err();
         assert!(refused.message.contains("not an InnoDB directory") && refused.exit_code == 2);
         assert!(of("mysqld", &["--no-defaults", "--initialize-insecure", &data]).is_ok());
@@ -314,9 +298,9 @@ mod tests {
 
     #[test]
     fn what_makes_the_tier_useless_is_said() {
-        let folder = Folder::new("useless");
-        std::fs::write(folder.0.join("ibdata1"), [0; 4096]).expect("file");
-        let data = format!("--datadir={}", folder.0.display());
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("ibdata1"), [0; 4096]).expect("file");
+        let data = format!("--datadir={}", folder.path().display());
         let warnings = of(
             "mysqld",
             &[
@@ -331,7 +315,7 @@ mod tests {
             assert!(text.contains(said), "{text}");
         }
         // It falls back by itself; a setting would take libaio from it, too.
-        let server = folder.0.join("mariadbd");
+        let server = folder.path().join("mariadbd");
         std::fs::write(&server, b"liburing.so.2").expect("file");
         let server = server.to_str().expect("UTF-8");
         let text = of(server, &["--no-defaults", &data]).expect("warnings only");

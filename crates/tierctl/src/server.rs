@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_setuid_server_is_refused() {
-        let path = std::env::temp_dir().join(format!("upshift-setuid-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server");
         std::fs::copy("/bin/sh", &path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).unwrap();
         let refused = refuse_what_cannot_be_covered(&path);
-        std::fs::remove_file(&path).unwrap();
         assert!(refused.unwrap_err().message.contains("setuid"));
     }
 }

@@ -3,25 +3,8 @@
 mod common;
 
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
 
 use common::{cache, text};
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tierctl-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).expect("a folder");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Exit code, stdout and stderr of `run` with these options.
 fn run(options: &[&str]) -> (Option<i32>, String, String) {
@@ -64,8 +47,8 @@ fn the_memory_that_is_free_now_is_not_that_of_the_servers_start() {
 
 #[test]
 fn the_user_who_prints_is_not_the_servers() {
-    let folder = Folder::new("printed");
-    let medium = folder.0.join("tier");
+    let folder = tempfile::tempdir().expect("a folder");
+    let medium = folder.path().join("tier");
     std::fs::write(&medium, []).expect("a file");
     std::fs::set_permissions(&medium, PermissionsExt::from_mode(0o600)).expect("a mode");
     if chown(&medium, Some(65534), None).is_err() {

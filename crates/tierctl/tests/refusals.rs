@@ -119,9 +119,9 @@ fn a_dry_run_prints_a_line_for_a_shell() {
 
 #[test]
 fn relative_paths_are_those_of_the_command_not_of_the_server() {
-    let folder = Folder::new("relative");
+    let folder = tempfile::tempdir().expect("a folder");
     let here = folder
-        .0
+        .path()
         .canonicalize()
         .expect("a folder")
         .display()
@@ -129,7 +129,7 @@ fn relative_paths_are_those_of_the_command_not_of_the_server() {
     let line = |medium: &str| {
         let done = cache(&["run", "--size", "1M", "--dry-run", "--medium", medium])
             .args(["--status", "page", "--", "sh"])
-            .current_dir(&folder.0)
+            .current_dir(folder.path())
             .output()
             .expect("upshift-cache runs");
         assert!(done.status.success(), "{}", text(&done));
@@ -150,9 +150,9 @@ fn relative_paths_are_those_of_the_command_not_of_the_server() {
 
 #[test]
 fn what_is_not_said_is_not_the_callers_environment() {
-    let folder = Folder::new("environment");
+    let folder = tempfile::tempdir().expect("a folder");
     let done = cache(&["run", "--size", "1M", "--status"])
-        .arg(folder.0.join("page"))
+        .arg(folder.path().join("page"))
         .args(["--", "sh", "-c"])
         .arg("echo $UPSHIFT_TIER_FORMAT/$UPSHIFT_TIER_RULES")
         .envs([
@@ -166,10 +166,10 @@ fn what_is_not_said_is_not_the_callers_environment() {
 
 #[test]
 fn the_line_of_a_dry_run_makes_the_folder_of_the_page() {
-    let folder = Folder::new("dry");
+    let folder = tempfile::tempdir().expect("a folder");
     let done = cache(&["run", "--size", "1M", "--dry-run", "--"])
         .args(["sh", "-c", "dirname \"$UPSHIFT_TIER_STATUS\""])
-        .env("XDG_RUNTIME_DIR", &folder.0)
+        .env("XDG_RUNTIME_DIR", folder.path())
         .output()
         .expect("upshift-cache runs");
     assert!(done.status.success(), "{}", text(&done));
@@ -184,8 +184,8 @@ fn the_line_of_a_dry_run_makes_the_folder_of_the_page() {
 
 #[test]
 fn a_unit_preloads_only_what_root_alone_can_change() {
-    let folder = Folder::new("unit");
-    let library = folder.0.join("libupshift_tier.so");
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("libupshift_tier.so");
     std::fs::copy("/bin/sh", &library).expect("a file");
     let print = |library: &str| {
         let done = cache(&[
@@ -208,7 +208,8 @@ fn a_unit_preloads_only_what_root_alone_can_change() {
     ] {
         if path == &library {
             // Anybody could put another library in its place.
-            std::fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o777)).expect("a mode");
+            std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777))
+                .expect("a mode");
         }
         let (code, text) = print(&path.display().to_string());
         assert_eq!(code, Some(2), "{text}");
@@ -266,13 +267,16 @@ fn old_names_and_options_that_exclude_each_other_are_refused() {
 /// The loader ignores it, and the server would run without a tier.
 #[test]
 fn a_library_that_the_loader_cannot_preload_is_refused() {
-    let folder = Folder::new("a path:of parts");
-    let library = folder.0.join("libupshift_tier.so");
+    let folder = tempfile::Builder::new()
+        .prefix("a path:of parts")
+        .tempdir()
+        .expect("a folder");
+    let library = folder.path().join("libupshift_tier.so");
     let run = || {
         cache(&["run", "--size", "1M", "--library"])
             .arg(&library)
             .args(["--", "sh", "-c", "echo started"])
-            .env("XDG_RUNTIME_DIR", &folder.0)
+            .env("XDG_RUNTIME_DIR", folder.path())
             .output()
             .expect("upshift-cache runs")
     };
@@ -302,22 +306,22 @@ fn no_server_is_a_failure_with_a_hint() {
 
 #[test]
 fn what_this_user_may_not_write_or_run_is_refused() {
-    let folder = Folder::new("closed");
+    let folder = tempfile::tempdir().expect("a folder");
     let own = [
         ("readable", 0o400),
         ("closed", 0o000),
         ("mysqld", 0o600),
         ("fast", 0o500),
     ];
-    std::fs::create_dir(folder.0.join("fast")).expect("a folder");
+    std::fs::create_dir(folder.path().join("fast")).expect("a folder");
     for (name, mode) in own {
-        let path = folder.0.join(name);
+        let path = folder.path().join(name);
         if !path.is_dir() {
             std::fs::write(&path, [0; 8192]).expect("a file");
         }
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).expect("a mode");
     }
-    let path = |name: &str| folder.0.join(name).display().to_string();
+    let path = |name: &str| folder.path().join(name).display().to_string();
     let run = |medium: &str| ["run", "--size=1M", medium, "--", "sh"].map(str::to_owned);
     let no_server = ["run", "--size=1M", "--", &path("mysqld")].map(str::to_owned);
     for (arguments, exit_code, said) in [
@@ -357,7 +361,7 @@ fn what_this_user_may_not_write_or_run_is_refused() {
         );
     }
     assert_eq!(
-        std::fs::read_dir(folder.0.join("fast"))
+        std::fs::read_dir(folder.path().join("fast"))
             .expect("the folder")
             .count(),
         0
@@ -366,10 +370,10 @@ fn what_this_user_may_not_write_or_run_is_refused() {
 
 #[test]
 fn a_folder_that_is_not_innodbs_is_refused_and_left_alone() {
-    let folder = Folder::new("not-innodb-either");
-    let server = folder.0.join("mysqld");
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = folder.path().join("mysqld");
     std::fs::copy("/bin/sh", &server).expect("a program");
-    let data = folder.0.join("data");
+    let data = folder.path().join("data");
     std::fs::create_dir(&data).expect("a folder");
     let done = cache(&["run", "--size", "1M", "--"])
         .arg(&server)
@@ -388,8 +392,8 @@ fn a_folder_that_is_not_innodbs_is_refused_and_left_alone() {
 /// The tier takes none of them, and the server would run without it.
 #[test]
 fn a_mediums_file_that_others_may_use_is_refused() {
-    let folder = Folder::new("shared-medium");
-    let path = |name: &str| folder.0.join(name);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
     for (name, mode) in [("own", 0o600), ("open", 0o644), ("twice", 0o600)] {
         std::fs::write(path(name), []).expect("a file");
         std::fs::set_permissions(path(name), PermissionsExt::from_mode(mode)).expect("a mode");
@@ -418,10 +422,10 @@ fn a_mediums_file_that_others_may_use_is_refused() {
 /// The command for a service is printed by somebody who may not look into its data.
 #[test]
 fn of_data_that_this_user_may_not_see_nothing_is_said() {
-    let folder = Folder::new("closed-data");
-    let server = folder.0.join("mysqld");
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = folder.path().join("mysqld");
     std::fs::copy("/bin/sh", &server).expect("a program");
-    let data = folder.0.join("data");
+    let data = folder.path().join("data");
     std::fs::create_dir_all(data.join("shop")).expect("a folder");
     std::fs::write(data.join("ibdata1"), [0; 4096]).expect("a file");
     let run = [
@@ -448,22 +452,6 @@ fn of_data_that_this_user_may_not_see_nothing_is_said() {
     }
     for opened in [&data, &data.join("shop")] {
         std::fs::set_permissions(opened, PermissionsExt::from_mode(0o755)).expect("a mode");
-    }
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tierctl-{name}-{}", std::process::id()));
-        std::fs::create_dir(&path).expect("a folder");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -10,12 +10,11 @@ use serde_json::Value;
 
 #[test]
 fn a_page_by_a_relative_path_is_found_below_the_servers_folder() {
-    let folder = std::env::temp_dir().join(format!("tierctl-relative-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
     // It opens a data file for reading and writing, and waits for the end of its input.
     let mut server = Command::new("sh")
         .args(["-c", "cd \"$0\" && exec 3<>x.ibd && read line"])
-        .arg(&folder)
+        .arg(folder.path())
         .env("LD_PRELOAD", library())
         .env("UPSHIFT_TIER_SIZE", "1M")
         .env("UPSHIFT_TIER_STATUS", "page")
@@ -24,7 +23,7 @@ fn a_page_by_a_relative_path_is_found_below_the_servers_folder() {
         .expect("sh runs");
     let pid = server.id().to_string();
     let end = Instant::now() + Duration::from_secs(30);
-    while !folder.join("page").exists() && Instant::now() < end {
+    while !folder.path().join("page").exists() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
     let by_pid = ["stat", "--json", "--pid", pid.as_str()];
@@ -40,7 +39,6 @@ fn a_page_by_a_relative_path_is_found_below_the_servers_folder() {
     });
     drop(server.stdin.take());
     server.wait().expect("it ends");
-    std::fs::remove_dir_all(&folder).expect("our folder");
     // Other tests run servers, too.
     for (arguments, done) in asked.into_iter().zip(said) {
         let text = text(&done);

@@ -42,14 +42,6 @@ int main(int argc, char **argv) {
 }
 "#;
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn not_run(why: &str) {
     eprintln!("NOT RUN: {why}");
 }
@@ -60,12 +52,10 @@ fn a_server_that_becomes_another_user_has_its_tier() {
     if uid != 0 {
         return not_run("only root starts a server as another user");
     }
-    let folder = std::env::temp_dir().join(format!("tierctl-user-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder");
-    let folder = Folder(folder);
-    std::fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o755)).expect("a mode");
-    let (server, data) = (folder.0.join("mysqld"), folder.0.join("data"));
-    let source = folder.0.join("server.c");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("a mode");
+    let (server, data) = (folder.path().join("mysqld"), folder.path().join("data"));
+    let source = folder.path().join("server.c");
     std::fs::write(&source, SERVER).expect("a file");
     let built = Command::new("cc")
         .arg("-o")

@@ -2,12 +2,13 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{cache, text};
 use serde_json::Value;
+use tempfile::TempDir;
 
 /// Writes a data file, and reads it by call number, which the library lets through unseen.
 const READER: &str = "
@@ -31,19 +32,18 @@ fn python() -> String {
     String::from_utf8_lossy(&asked.stdout).trim().to_owned()
 }
 
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tierctl-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        std::fs::write(path.join("reader.py"), READER).expect("a file");
-        std::fs::write(path.join("x.ibd"), vec![1; 1 << 20]).expect("a file");
-        Self(path)
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("reader.py"), READER).expect("a file");
+        std::fs::write(folder.path().join("x.ibd"), vec![1; 1 << 20]).expect("a file");
+        Self(folder)
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.0.path().join(name).display().to_string()
     }
 
     /// The reader under the tier, started through `first`.
@@ -70,12 +70,6 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn json(done: &Output) -> Value {
     serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(done)))
 }
@@ -83,7 +77,7 @@ fn json(done: &Output) -> Value {
 #[test]
 #[ignore = "needs strace and python3: run by ./upshift test"]
 fn a_call_that_the_library_does_not_see_is_found() {
-    let folder = Folder::new("escape");
+    let folder = Folder::new();
     let status = folder.path("status");
     let mut reader = folder
         .reader(&[], &["60"])
@@ -138,7 +132,7 @@ fn a_call_that_the_library_does_not_see_is_found() {
 #[test]
 #[ignore = "needs fio: run by ./upshift test"]
 fn the_bench_measures_warm_data_and_leaves_nothing() {
-    let folder = Folder::new("bench");
+    let folder = Folder::new();
     let (disk, plot) = (folder.path("disk"), folder.path("plot.svg"));
     std::fs::create_dir(&disk).expect("a folder");
     let done = cache(&["bench", "--dir", &disk, "--plot", &plot, "--json"])
@@ -186,7 +180,7 @@ fn the_bench_measures_warm_data_and_leaves_nothing() {
 #[test]
 #[ignore = "needs fio: run by ./upshift test"]
 fn a_bench_that_is_told_to_stop_leaves_nothing() {
-    let folder = Folder::new("stopped-bench");
+    let folder = Folder::new();
     let disk = folder.path("disk");
     std::fs::create_dir(&disk).expect("a folder");
     let mut bench = cache(&[

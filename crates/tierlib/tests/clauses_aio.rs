@@ -60,7 +60,8 @@ fn c20_a_read_whose_pages_are_there_is_served() {
 /// What runs the server may be preloaded, too (numactl, gosu): its filter stays, and the library is elsewhere in the server.
 #[test]
 fn c20_a_server_that_another_program_becomes_has_its_reads_served() {
-    let worker = preloaded("c20_served_worker", "c20_through");
+    let folder = tempfile::tempdir().expect("a folder");
+    let worker = preloaded("c20_served_worker", &folder);
     let mut through = Command::new("env");
     through.arg("nice").arg("-n0").arg(worker.get_program());
     through.envs(
@@ -227,13 +228,14 @@ fn c20_by_number_worker() {
 
 #[test]
 fn c20_read_ahead_comes_in_only_where_the_setting_says_so() {
-    let text = run_as(&mut preloaded("c20_admit_worker", "c20_admit_off"));
+    let [off, on] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let text = run_as(&mut preloaded("c20_admit_worker", &off));
     assert_eq!(
         (counter(&text, "hits"), counter(&text, "bypass_read_ahead")),
         (0, 2),
         "{text}"
     );
-    let mut admitting = preloaded("c20_admit_worker", "c20_admit_on");
+    let mut admitting = preloaded("c20_admit_worker", &on);
     let text = run_as(admitting.env("UPSHIFT_TIER_READ_AHEAD", "on"));
     assert_eq!(
         (counter(&text, "hits"), counter(&text, "misses")),

@@ -130,7 +130,8 @@ fn write_unseen(fd: c_int) {
 #[test]
 fn c21_a_child_that_changes_a_file_in_any_way_ends_the_caching() {
     for (name, _) in WAYS {
-        let mut command = preloaded("c21_ways_worker", &format!("c21-{name}"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = preloaded("c21_ways_worker", &folder);
         let text = run_as(command.env("UPSHIFT_TEST_WAY", name));
         assert!(counter(&text, "bypass_forked") > 0, "{name}: {text}");
     }
@@ -271,18 +272,21 @@ fn c21_aio_worker() {
 
 #[test]
 fn c22_only_the_process_that_was_started_with_the_tier_opens_one() {
-    let mut any = preloaded("c22_alone_worker", "c22_any");
-    let text = run_as(&mut any);
+    let new_folder = || tempfile::tempdir().expect("a folder");
+    let folder = new_folder();
+    let text = run_as(&mut preloaded("c22_alone_worker", &folder));
     assert!(counter(&text, "hits") > 0, "nobody is named");
     assert!(text.contains("io_uring refused"), "{text}");
-    let mut without_page = preloaded("c22_alone_worker", "c22_page");
+    let folder = new_folder();
+    let mut without_page = preloaded("c22_alone_worker", &folder);
     let text = run_as(without_page.env_remove("UPSHIFT_TIER_STATUS"));
     assert!(
         text.contains("names no file for the statistics page"),
         "{text}"
     );
     for (owner, started) in [("1", None), ("systemd", Some("1"))] {
-        let mut other = preloaded("c22_alone_worker", &format!("c22_{owner}"));
+        let folder = new_folder();
+        let mut other = preloaded("c22_alone_worker", &folder);
         other.env("UPSHIFT_TIER_OWNER", owner);
         if let Some(pid) = started {
             other.env("SYSTEMD_EXEC_PID", pid);

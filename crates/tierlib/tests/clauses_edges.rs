@@ -107,7 +107,8 @@ fn c2_unseen_close_worker() {
 #[test]
 fn c4_every_kind_of_read_is_audited_and_gives_what_the_file_has() {
     for way in ["pread", "preadv", "io_submit"] {
-        let mut worker = preloaded("c4_audit_worker", &format!("c4-{way}"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut worker = preloaded("c4_audit_worker", &folder);
         worker
             .env("UPSHIFT_TIER_AUDIT", "1")
             .env("UPSHIFT_TEST_WAY", way);
@@ -217,16 +218,9 @@ fn c13_flight_worker() {
 #[test]
 fn c15_syncs_by_io_submit_are_seen() {
     for (way, kept) in [("none", 0), ("2", 2), ("3", 2)] {
+        let folder = tempfile::tempdir().expect("a folder");
         let said = |worker| {
-            let mut command = preloaded(worker, &format!("c15-{way}"));
-            let medium = command
-                .get_envs()
-                .find(|(name, _)| *name == "UPSHIFT_TEST_FOLDER");
-            let folder = medium
-                .and_then(|(_, value)| value)
-                .expect("set by preloaded()");
-            let medium = format!("file:{}/medium", folder.to_string_lossy());
-            command.env("UPSHIFT_TIER_MEDIUM", medium);
+            let mut command = common::preloaded_on("file", worker, &folder);
             // By a name that leads to no folder of the file: the tier cannot sync it itself at the stop.
             command.env("UPSHIFT_TIER_RULES", "cache=fd/*");
             run_as(command.env("UPSHIFT_TEST_WAY", way))
@@ -436,7 +430,8 @@ fn c24_handle_worker() {
 
 #[test]
 fn c4_on_overlayfs_a_descriptor_from_before_the_copy_reads_the_copy() {
-    let text = run_as(&mut preloaded("overlay_worker", "overlay"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = run_as(&mut preloaded("overlay_worker", &folder));
     if !common::not_run(&text) {
         assert!(counter(&text, "hits") > 0, "{text}");
     }

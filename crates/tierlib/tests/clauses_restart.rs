@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{counter, get, open, overwrite, path, preloaded, put, run_as, snapshot};
+use common::{counter, get, open, overwrite, path, preloaded_on, put, run_as, snapshot};
 use tiercache::Counter;
 
 workers!(
@@ -20,15 +20,9 @@ const TICK: Duration = Duration::from_millis(30);
 
 /// One worker after the other with the same tier, the first of which stops cleanly; what the second printed.
 fn restarted(first: &str, medium: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
     let said = |worker: &str| {
-        let name = format!("{first}-{medium}");
-        let mut command = preloaded(worker, &name);
-        let file =
-            std::env::temp_dir().join(format!("tierlib-{name}-{}/medium", std::process::id()));
-        command.env(
-            "UPSHIFT_TIER_MEDIUM",
-            format!("{medium}:{}", file.display()),
-        );
+        let mut command = preloaded_on(medium, worker, &folder);
         // It would correct a wrong page before the worker sees it.
         run_as(command.env("UPSHIFT_TIER_AUDIT", "0"))
     };

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{counter, preloaded};
+use tempfile::TempDir;
 
 workers!(worker);
 
@@ -21,23 +22,22 @@ const ROUNDS: usize = 3;
 
 /// A folder with a data file, and where the tier's own file goes.
 struct Setup {
-    folder: PathBuf,
+    folder: TempDir,
     medium: &'static str,
 }
 
 impl Setup {
-    fn new(medium: &'static str, name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("tierlib-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+    fn new(medium: &'static str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
         Self { folder, medium }
     }
 
     fn data(&self) -> PathBuf {
-        self.folder.join("t.ibd")
+        self.folder.path().join("t.ibd")
     }
 
     fn cache(&self) -> PathBuf {
-        self.folder.join("cache")
+        self.folder.path().join("cache")
     }
 
     /// Both files as at the first start.
@@ -49,21 +49,18 @@ impl Setup {
 
     /// The worker's command line, to run as it is or under strace.
     fn worker(&self) -> Command {
-        let mut command = preloaded("worker", "faults");
-        command
-            .env("UPSHIFT_TEST_FOLDER", &self.folder)
-            .env("UPSHIFT_TIER_STATUS", self.folder.join("status"))
-            .env(
-                "UPSHIFT_TIER_MEDIUM",
-                format!("{}:{}", self.medium, self.cache().display()),
-            );
+        let mut command = preloaded("worker", &self.folder);
+        command.env(
+            "UPSHIFT_TIER_MEDIUM",
+            format!("{}:{}", self.medium, self.cache().display()),
+        );
         command
     }
 
     /// The worker under strace, which looks only at calls on `path`: what the worker said, and the trace.
     fn traced(&self, path: &Path, call: &str, answer: &str, number: usize) -> (String, String) {
         let worker = self.worker();
-        let trace = self.folder.join("trace");
+        let trace = self.folder.path().join("trace");
         let mut command = Command::new("strace");
         command
             .args(["-f", "-qq", "-o"])
@@ -106,12 +103,6 @@ impl Setup {
     }
 }
 
-impl Drop for Setup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 fn said(command: &mut Command) -> String {
     let done = command.output().expect("strace and the test program run");
     let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);
@@ -130,7 +121,7 @@ fn warm(text: &str) -> u64 {
 type Faults = &'static [(&'static str, &'static [&'static str])];
 
 fn whichever_call_on_the_tiers_file_fails(medium: &'static str, faults: Faults) {
-    let setup = Setup::new(medium, &format!("faults-{medium}"));
+    let setup = Setup::new(medium);
     setup.reset();
     said(&mut setup.worker());
     let again = said(&mut setup.worker());
@@ -180,7 +171,7 @@ fn whichever_call_on_a_buffered_tier_file_fails_the_data_is_right() {
 #[test]
 #[ignore = "needs strace: run by ./upshift test"]
 fn errors_and_short_calls_on_the_data_file_reach_the_program_and_never_the_tier() {
-    let setup = Setup::new("file", "faults-data");
+    let setup = Setup::new("file");
     let faults: Faults = &[
         ("pread64", &["error=EIO", "retval=512", "retval=0"]),
         ("pwrite64", &["error=EIO", "error=ENOSPC", "retval=512"]),
@@ -200,7 +191,7 @@ fn errors_and_short_calls_on_the_data_file_reach_the_program_and_never_the_tier(
 #[test]
 #[ignore = "needs strace: run by ./upshift test"]
 fn c20_without_a_null_device_reads_by_io_submit_are_the_files() {
-    let setup = Setup::new("file", "faults-null");
+    let setup = Setup::new("file");
     setup.reset();
     let served = counter(&said(&mut setup.worker()), "bypass_read_ahead");
     setup.reset();
@@ -224,7 +215,7 @@ fn c2_a_failed_close_ends_the_caching_of_the_file() {
 
 /// After a failure that may have lost written data, nothing of the file is served, nor at the next start; how many calls failed.
 fn ends_the_caching(call: &str) -> usize {
-    let setup = Setup::new("file", &format!("faults-{call}"));
+    let setup = Setup::new("file");
     setup.each_fails(&setup.data(), call, "error=EIO", |text, faulted| {
         let ended = counter(text, "bypass_unsupported");
         assert_eq!(ended, u64::from(faulted), "{text}");

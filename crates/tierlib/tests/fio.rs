@@ -14,9 +14,8 @@ fn fio_verifies_its_file() {
         ("libaio", "--userspace_reap=0"),
         ("libaio", "--userspace_reap=1"),
     ] {
-        let name = format!("tierlib-fio-{engine}{option}-{}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).expect("a folder for the test");
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
         let done = Command::new("fio")
             .args([
                 "--name=v",
@@ -55,6 +54,5 @@ fn fio_verifies_its_file() {
             hits > 0 && fills > 0,
             "{engine} {option}: {hits} hits, {fills} fills"
         );
-        std::fs::remove_dir_all(&folder).expect("the folder goes");
     }
 }

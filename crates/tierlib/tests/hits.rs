@@ -41,7 +41,8 @@ unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
 
 #[test]
 fn c4_a_hit_takes_no_memory() {
-    let mut worker = preloaded("no_memory_worker", "no_memory");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut worker = preloaded("no_memory_worker", &folder);
     let text = run_as(worker.env("UPSHIFT_TIER_AUDIT", "0"));
     assert!(counter(&text, "hits") >= HITS as u64, "{text}");
 }
@@ -72,9 +73,10 @@ fn mark() {
 #[test]
 #[ignore = "needs strace: run by ./upshift test"]
 fn c4_a_hit_makes_no_system_call() {
-    let mut worker = preloaded("no_call_worker", "no_call");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut worker = preloaded("no_call_worker", &folder);
     worker.env("UPSHIFT_TIER_AUDIT", "0");
-    let traces = std::env::temp_dir().join(format!("tierlib-no-call-{}", std::process::id()));
+    let traces = folder.path().join("traces");
     std::fs::create_dir(&traces).expect("a new folder");
     let mut command = Command::new("strace");
     // One file a thread: in a common file, another thread's line can cut a call into two lines.
@@ -95,7 +97,6 @@ fn c4_a_hit_makes_no_system_call() {
         .map(|entry| std::fs::read_to_string(entry.expect("an entry").path()).expect("a trace"))
         .find(|calls| calls.contains(MARK))
         .expect("a thread with a mark");
-    std::fs::remove_dir_all(&traces).expect("it goes");
     let own: Vec<&str> = own.lines().collect();
     let mut parts = own.split(|line| line.contains(MARK)).skip(1);
     assert_eq!(parts.next(), Some(&[][..]), "between the marks");
@@ -114,7 +115,8 @@ fn no_call_worker() {
 
 #[test]
 fn c4_an_audit_finds_a_write_that_was_not_seen() {
-    let mut worker = preloaded("audit_worker", "audit");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut worker = preloaded("audit_worker", &folder);
     let text = run_as(worker.env("UPSHIFT_TIER_AUDIT", "2"));
     assert_eq!(counter(&text, "audit_differences"), 1, "{text}");
     assert!(counter(&text, "audits") > 10, "{text}");

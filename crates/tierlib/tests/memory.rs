@@ -18,7 +18,8 @@ const SLACK: usize = 16 << 20;
 
 #[test]
 fn a_resize_frees_the_memory_that_an_emptied_tier_keeps() {
-    let mut worker = preloaded("memory_worker", "memory");
+    let test = tempfile::tempdir().expect("a folder");
+    let mut worker = preloaded("memory_worker", &test);
     worker.env("UPSHIFT_TIER_SIZE", SIZE.to_string());
     let text = run_as(worker.env("UPSHIFT_TIER_PAGE_SIZE", PAGE.to_string()));
     assert!(counter(&text, "hits") > 0, "{text}");

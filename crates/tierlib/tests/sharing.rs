@@ -31,7 +31,8 @@ fn threads_that_share_pages_see_their_own_writes_whatever_the_size_and_mode() {
         .map_or(fresh, |text| text.parse().expect("a number as seed"));
     for seed in [1, seed] {
         println!("seed {seed}");
-        let mut command = preloaded("worker", &format!("sharing-{seed}"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = preloaded("worker", &folder);
         command.env("UPSHIFT_ORACLE_SEED", seed.to_string());
         let done = command.output().expect("the test program runs");
         let text = String::from_utf8_lossy(&done.stderr) + String::from_utf8_lossy(&done.stdout);

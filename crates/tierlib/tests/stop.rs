@@ -5,7 +5,7 @@ mod common;
 use std::ffi::c_int;
 use std::time::Duration;
 
-use common::{Numbers, counter, get, open, path, preloaded, run_as};
+use common::{Numbers, counter, get, open, path, preloaded_on, run_as};
 
 workers!(load_worker, look_worker);
 
@@ -15,13 +15,11 @@ const ROUNDS: u64 = 6;
 
 #[test]
 fn a_stop_under_load_leaves_nothing_stale() {
+    let folder = tempfile::tempdir().expect("a folder");
     let mut warm = 0;
     for round in 0..ROUNDS {
         let said = |worker| {
-            let mut command = preloaded(worker, "stop");
-            let medium =
-                std::env::temp_dir().join(format!("tierlib-stop-{}/tier", std::process::id()));
-            command.env("UPSHIFT_TIER_MEDIUM", format!("file:{}", medium.display()));
+            let mut command = preloaded_on("file", worker, &folder);
             run_as(command.env("UPSHIFT_TEST_SEED", round.to_string()))
         };
         let text = said("load_worker");

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use wire::passive::{
     Compression, Counted, Exchange, Kind, Observed, Parameter, ParameterValue, Parameters,
     ServerError, SessionFacts, Side, Text, Totals, Verb, Why,
@@ -16,20 +17,19 @@ use wire::passive::{
 use crate::file::Storage;
 use crate::{Begin, Capture, Ending, Record, TraceReader, TraceWriter};
 
-/// A trace's file, gone with the test.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("trace-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        Self(path)
-    }
+/// A path for a trace, in a folder that goes with the test.
+struct Place {
+    path: PathBuf,
+    _folder: TempDir,
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self {
+            path: folder.path().join("trace"),
+            _folder: folder,
+        }
     }
 }
 
@@ -161,9 +161,9 @@ fn query(sql: &str, at_ns: u64) -> Observed {
 fn everything_comes_back_as_it_was() {
     use std::os::unix::fs::PermissionsExt;
 
-    let place = Place::new("whole");
-    let writer = TraceWriter::create(&place.0, &begin(false), 1000).expect("a file");
-    let mode = std::fs::metadata(&place.0)
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(false), 1000).expect("a file");
+    let mode = std::fs::metadata(&place.path)
         .expect("there")
         .permissions()
         .mode();
@@ -192,7 +192,7 @@ fn everything_comes_back_as_it_was() {
     assert_eq!(summary.ending.exchanges, 2);
     assert_eq!(
         summary.bytes,
-        std::fs::metadata(&place.0).expect("there").len()
+        std::fs::metadata(&place.path).expect("there").len()
     );
     let exchange = |at_ns: u64| Box::new(full(at_ns - 1000));
     let expected = vec![
@@ -239,7 +239,7 @@ fn everything_comes_back_as_it_was() {
             totals,
         },
     ];
-    let (records, ended) = all(&place.0);
+    let (records, ended) = all(&place.path);
     assert_eq!(records, expected);
     assert_eq!(
         ended,
@@ -248,14 +248,14 @@ fn everything_comes_back_as_it_was() {
             ..ending
         })
     );
-    let again = TraceWriter::create(&place.0, &begin(false), 0);
+    let again = TraceWriter::create(&place.path, &begin(false), 0);
     assert!(again.is_err_and(|error| error.hint.contains("another file")));
 }
 
 #[test]
 fn a_masked_trace_has_no_literal_and_one_text_for_all_of_them() {
-    let place = Place::new("masked");
-    let writer = TraceWriter::create(&place.0, &begin(true), 0).expect("a file");
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(true), 0).expect("a file");
     for number in 100..200 {
         writer.observed(1, &query(&format!("SELECT 'geheim', {number} FROM t"), 1));
     }
@@ -263,7 +263,7 @@ fn a_masked_trace_has_no_literal_and_one_text_for_all_of_them() {
     exchange.text = None;
     writer.observed(1, &Observed::Exchange(Box::new(exchange)));
     writer.finish(Ending::default()).expect("room");
-    let (records, _) = all(&place.0);
+    let (records, _) = all(&place.path);
     let texts: std::collections::BTreeSet<_> = records.iter().filter_map(sql).collect();
     let expected = "SELECT '<text of 8 bytes>', 999 FROM t".to_owned();
     assert_eq!(texts, [expected].into());
@@ -308,11 +308,11 @@ fn many(writer: &TraceWriter, count: u64) {
 
 #[test]
 fn a_dictionary_that_begins_anew_loses_no_text() {
-    let place = Place::new("many");
-    let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(false), 0).expect("a file");
     many(&writer, 150_000);
     let summary = writer.finish(Ending::default()).expect("room");
-    let (records, _) = all(&place.0);
+    let (records, _) = all(&place.path);
     let mut next = 0;
     let mut lost = 0;
     for record in &records {
@@ -333,8 +333,8 @@ fn a_dictionary_that_begins_anew_loses_no_text() {
 
 #[test]
 fn who_waits_for_the_disk_loses_nothing() {
-    let place = Place::new("waits");
-    let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(false), 0).expect("a file");
     writer.waits();
     for number in 0..300_000 {
         writer.observed(1, &query("SELECT 1", number));
@@ -348,24 +348,24 @@ fn who_waits_for_the_disk_loses_nothing() {
 
 #[test]
 fn what_is_whole_of_a_cut_or_damaged_trace_is_read() {
-    let place = Place::new("cut");
-    let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(false), 0).expect("a file");
     many(&writer, 9_000);
     writer.finish(Ending::default()).expect("room");
-    let bytes = std::fs::read(&place.0).expect("there");
-    let (whole, ending) = all(&place.0);
+    let bytes = std::fs::read(&place.path).expect("there");
+    let (whole, ending) = all(&place.path);
     assert_eq!((whole.len(), ending.is_some()), (9_000, true));
     let mut before = 0;
     for length in (200..bytes.len()).step_by(97).chain([bytes.len() - 1]) {
-        std::fs::write(&place.0, &bytes[..length]).expect("room");
-        let (records, ending) = all(&place.0);
+        std::fs::write(&place.path, &bytes[..length]).expect("room");
+        let (records, ending) = all(&place.path);
         assert!(ending.is_none());
         assert!(records.len() >= before && records[..] == whole[..records.len()]);
         before = records.len();
         let mut damaged = bytes.clone();
         damaged[length] ^= 0x10;
-        std::fs::write(&place.0, &damaged).expect("room");
-        let (records, ending) = all(&place.0);
+        std::fs::write(&place.path, &damaged).expect("room");
+        let (records, ending) = all(&place.path);
         assert!(ending.is_none() && records[..] == whole[..records.len()]);
     }
     assert!(before > 1000);
@@ -373,7 +373,7 @@ fn what_is_whole_of_a_cut_or_damaged_trace_is_read() {
 
 #[test]
 fn other_files_are_refused_with_what_wrote_them() {
-    let place = Place::new("other");
+    let place = Place::new();
     for (bytes, word) in [
         (&b""[..], "is not a trace"),
         (b"SELECT 1; and so on", "is not a trace"),
@@ -383,8 +383,8 @@ fn other_files_are_refused_with_what_wrote_them() {
         (b"UPSHTRCE\x06\0\0\0", "older"),
         (b"UPSHTRCE\x08\0\0\0", "newer"),
     ] {
-        std::fs::write(&place.0, bytes).expect("room");
-        let error = TraceReader::open(&place.0).err().expect("refused");
+        std::fs::write(&place.path, bytes).expect("room");
+        let error = TraceReader::open(&place.path).err().expect("refused");
         assert!(error.message.contains(word), "{error}");
         assert!(!error.hint.is_empty());
     }
@@ -394,11 +394,11 @@ fn other_files_are_refused_with_what_wrote_them() {
 
 #[test]
 fn a_block_is_written_after_a_second() {
-    let place = Place::new("second");
-    let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(false), 0).expect("a file");
     writer.observed(1, &query("SELECT 1", 1));
     let began = Instant::now();
-    while all(&place.0).0.is_empty() {
+    while all(&place.path).0.is_empty() {
         assert!(began.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -434,20 +434,20 @@ impl Storage for Disk {
 
 #[test]
 fn a_full_disk_ends_the_trace_with_a_word_about_it() {
-    let place = Place::new("full");
+    let place = Place::new();
     for room in (3_000..30_000).step_by(1_373) {
         let disk = Disk {
             bytes: Arc::default(),
             room,
         };
-        let over = TraceWriter::over(Box::new(disk.clone()), &place.0, &begin(false), 0);
+        let over = TraceWriter::over(Box::new(disk.clone()), &place.path, &begin(false), 0);
         let writer = over.expect("room for the begin");
         many(&writer, 20_000);
         let error = writer.finish(Ending::default()).expect_err("a full disk");
         assert!(error.message.contains("no space left"), "{error}");
         assert_eq!(writer.failure().as_deref(), Some("no space left on device"));
-        std::fs::write(&place.0, &*disk.bytes.lock().expect("no panic")).expect("room");
-        let (records, ending) = all(&place.0);
+        std::fs::write(&place.path, &*disk.bytes.lock().expect("no panic")).expect("room");
+        let (records, ending) = all(&place.path);
         let ending = ending.expect("an ending");
         assert_eq!(ending.stopped.as_deref(), Some("no space left on device"));
         assert_eq!(ending.exchanges, records.len() as u64);
@@ -458,8 +458,8 @@ fn a_full_disk_ends_the_trace_with_a_word_about_it() {
 /// Neither comes from a capture, but both may come from lines.
 #[test]
 fn what_no_block_has_room_for_is_cut_and_the_rest_is_read() {
-    let place = Place::new("long");
-    let writer = TraceWriter::create(&place.0, &begin(false), 0).expect("a file");
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(false), 0).expect("a file");
     writer.waits();
     let value = ParameterValue::Text(vec![b'x'; 1 << 20]);
     let row = vec![Parameter { kind: 253, value }];
@@ -474,7 +474,7 @@ fn what_no_block_has_room_for_is_cut_and_the_rest_is_read() {
     writer.observed(1, &Observed::Exchange(Box::new(long)));
     writer.observed(1, &query("SELECT 2", 2));
     writer.finish(Ending::default()).expect("room");
-    let (records, ending) = all(&place.0);
+    let (records, ending) = all(&place.path);
     let [Record::Exchange { exchange, .. }, second] = &records[..] else {
         panic!("{} records", records.len());
     };

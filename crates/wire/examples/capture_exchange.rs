@@ -24,9 +24,10 @@ fn main() -> Result<(), Error> {
     if url.family == Family::Postgres && server.is_dir() {
         server.push(format!(".s.PGSQL.{}", url.port));
     }
-    let between = std::env::temp_dir().join(format!("capture-{}", std::process::id()));
+    let folder = tempfile::tempdir()?;
+    let between = folder.path().join("s");
     let listener = UnixListener::bind(&between)?;
-    url.socket = Some(between.clone());
+    url.socket = Some(between);
     let lines = Arc::new(Mutex::new(String::new()));
     let copied = Arc::clone(&lines);
     let proxy = std::thread::spawn(move || -> std::io::Result<()> {
@@ -42,7 +43,6 @@ fn main() -> Result<(), Error> {
     });
     let said = exchange::talk(&url);
     proxy.join().expect("no panic")?;
-    std::fs::remove_file(between)?;
     let mut lines = lines.lock().expect("no panic").clone();
     for line in said {
         writeln!(lines, "= {line}")?;

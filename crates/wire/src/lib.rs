@@ -12,7 +12,7 @@ mod der;
 mod dialect;
 mod error;
 pub mod fibers;
-mod mysql;
+pub mod mysql;
 pub mod passive;
 mod postgres;
 mod socket;

@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
+use tempfile::TempDir;
 use wire::{Family, ServerUrl};
 
 #[path = "common/exchange.rs"]
@@ -66,17 +67,20 @@ fn bytes(digits: &str) -> impl Iterator<Item = u8> {
         .map(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("hexadecimal"))
 }
 
+/// The name of its socket.
+const SOCKET: &str = "s";
+
 /// Says to each client what it was given, whatever the client says, and hangs up.
 struct Server {
-    socket: PathBuf,
+    folder: TempDir,
     answers: mpsc::Sender<Vec<u8>>,
     heard: mpsc::Receiver<Vec<u8>>,
 }
 
 impl Server {
-    fn start(name: &str) -> Self {
-        let socket = std::env::temp_dir().join(format!("wire-{name}-{}", std::process::id()));
-        let listener = UnixListener::bind(&socket).expect("a socket");
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).expect("a socket");
         let (answers, to_say) = mpsc::channel::<Vec<u8>>();
         let (hear, heard) = mpsc::channel();
         std::thread::spawn(move || {
@@ -94,7 +98,7 @@ impl Server {
             }
         });
         Self {
-            socket,
+            folder,
             answers,
             heard,
         }
@@ -104,16 +108,10 @@ impl Server {
     fn play(&self, url: &ServerUrl, answer: Vec<u8>) -> (Vec<String>, Vec<u8>, usize) {
         self.answers.send(answer).expect("the server");
         let mut url = url.clone();
-        url.socket = Some(self.socket.clone());
+        url.socket = Some(self.folder.path().join(SOCKET));
         let mut said = Vec::new();
         let held = held::most(|| said = exchange::talk(&url));
         (said, self.heard.recv().expect("the server"), held)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.socket);
     }
 }
 
@@ -167,7 +165,7 @@ impl Damage {
 
 fn play_again(name: &str) {
     let exchange = captured(name);
-    let server = Server::start(name);
+    let server = Server::start();
     let (said, sent, held) = server.play(&exchange.url, exchange.received.clone());
     assert_eq!(said, exchange.said);
     assert!(

@@ -15,6 +15,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use script::{CAPABILITIES, greeting, heard, packet};
+use tempfile::TempDir;
 use testserver::Certificates;
 use wire::{Error, ServerUrl};
 
@@ -99,26 +100,24 @@ fn mysql_gets_no_clear_text_over_plain_tcp() {
 }
 
 /// Certificates for the loopback address, in a folder that goes with them.
-struct Scratch(PathBuf, Certificates);
+struct Scratch {
+    certificates: Certificates,
+    _folder: TempDir,
+}
 
 impl Scratch {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("upshift-{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).expect("a folder");
-        let certificates = Certificates::make(&folder);
-        Self(folder, certificates)
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self {
+            certificates: Certificates::make(folder.path()),
+            _folder: folder,
+        }
     }
 
     /// Checked and unchecked: options for a URL.
     fn modes(&self) -> [(String, bool); 2] {
-        let checked = format!("tls=verify&tls-ca={}", self.1.ca.display());
+        let checked = format!("tls=verify&tls-ca={}", self.certificates.ca.display());
         [(checked, true), ("tls=required".to_owned(), false)]
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -164,7 +163,7 @@ fn mysql_refusal(number: u8) -> Vec<u8> {
 #[test]
 #[ignore = "needs openssl: run by ./upshift test"]
 fn mysql_gets_a_password_over_tls_only_with_a_checked_certificate() {
-    let scratch = Scratch::new("mysql-tls");
+    let scratch = Scratch::new();
     for (mode, is_checked) in scratch.modes() {
         for (asks, options, why) in [
             (&[1, 4][..], "", "get_server_public_key=1"),
@@ -176,7 +175,7 @@ fn mysql_gets_a_password_over_tls_only_with_a_checked_certificate() {
         ] {
             let url = format!("mysql://HOST/?{mode}{options}");
             let says = [packet(3, asks), mysql_refusal(5)];
-            let (error, heard) = told_over_tls(&url, &scratch.1, &says);
+            let (error, heard) = told_over_tls(&url, &scratch.certificates, &says);
             assert_eq!(has(&heard, PASSWORD.as_bytes()), is_checked, "{url}");
             let why = if is_checked { "28000" } else { why };
             assert!(error.to_string().contains(why), "{url}: {error}");
@@ -184,19 +183,19 @@ fn mysql_gets_a_password_over_tls_only_with_a_checked_certificate() {
     }
     let url = "mysql://HOST/?tls=required&get_server_public_key=1";
     let says = [packet(3, &[1, 4]), mysql_refusal(5)];
-    let (_, heard) = told_over_tls(url, &scratch.1, &says);
+    let (_, heard) = told_over_tls(url, &scratch.certificates, &says);
     assert!(has(&heard, PASSWORD.as_bytes()), "allowed");
 }
 
 #[test]
 #[ignore = "needs openssl: run by ./upshift test"]
 fn postgres_gets_a_password_over_tls_only_with_a_checked_certificate() {
-    let scratch = Scratch::new("postgres-tls");
+    let scratch = Scratch::new();
     let refusal = b"E\0\0\0\x17SERROR\0C28000\0Mno\0\0".to_vec();
     for (mode, is_checked) in scratch.modes() {
         let url = format!("postgres://HOST/?{mode}");
         let says = [request(3, b""), refusal.clone()];
-        let (error, heard) = told_over_tls(&url, &scratch.1, &says);
+        let (error, heard) = told_over_tls(&url, &scratch.certificates, &says);
         assert_eq!(has(&heard, PASSWORD.as_bytes()), is_checked, "{url}");
         let why = if is_checked {
             "28000"
@@ -214,7 +213,7 @@ fn postgres_gets_a_password_over_tls_only_with_a_checked_certificate() {
             (b"SCRAM-SHA-256\0\0", b"SCRAM-SHA-256\0", false),
         ] {
             let says = [request(10, offers), refusal.clone()];
-            let (_, heard) = told_over_tls(&url, &scratch.1, &says);
+            let (_, heard) = told_over_tls(&url, &scratch.certificates, &says);
             assert!(has(&heard, taken), "{url}");
             assert_eq!(has(&heard, b"p=tls-server-end-point"), is_bound, "{url}");
         }

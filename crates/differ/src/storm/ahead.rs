@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use wire::Error;
+use wire::mysql::put_text;
 
 use super::may_come::A_STATEMENT;
 use super::shared::Shared;
 use super::work::open;
 use super::{Chance, PATIENCE, ROWS, row_of};
 use crate::answer::{Answer, Kind};
-use crate::param::{Param, kind, length};
+use crate::param::{Param, kind};
 use crate::peer::{Peer, capability};
 use crate::step::What;
 
@@ -185,8 +186,7 @@ fn request(chance: &mut Chance) -> Known {
 fn text_row(cells: &[String]) -> Vec<u8> {
     let mut payload = Vec::new();
     for cell in cells {
-        length(cell.len(), &mut payload);
-        payload.extend_from_slice(cell.as_bytes());
+        put_text(&mut payload, cell.as_bytes());
     }
     payload
 }

@@ -209,18 +209,14 @@ mod tests {
     use super::*;
 
     fn read(files: &[(&str, &str)]) -> Vec<String> {
-        static MADE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = MADE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let root =
-            std::env::temp_dir().join(format!("upshift-script-{}-{number}", std::process::id()));
+        let root = tempfile::tempdir().expect("room");
+        let root = root.path();
         for (name, text) in files {
             let path = root.join(name);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("room");
             std::fs::write(path, text).expect("room");
         }
-        let found = statements(&root, &root.join(files[0].0)).expect("files");
-        std::fs::remove_dir_all(root).expect("they were made");
-        found
+        statements(root, &root.join(files[0].0)).expect("files")
     }
 
     #[test]
@@ -289,7 +285,8 @@ mod tests {
 
     #[test]
     fn tests_of_a_suite_by_their_names() {
-        let root = std::env::temp_dir().join(format!("upshift-suites-{}", std::process::id()));
+        let root = tempfile::tempdir().expect("room");
+        let root = root.path();
         for name in [
             "t/b.test",
             "t/a.test",
@@ -300,13 +297,12 @@ mod tests {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("room");
             std::fs::write(path, "").expect("room");
         }
-        let of = |suite: &str| tests(&root, suite).expect("folders");
+        let of = |suite: &str| tests(root, suite).expect("folders");
         assert_eq!(
             of("main"),
             Some(vec![root.join("t/a.test"), root.join("t/b.test")])
         );
         assert_eq!(of("json"), Some(vec![root.join("suite/json/t/c.test")]));
         assert_eq!(of("none"), None);
-        std::fs::remove_dir_all(root).expect("it was made");
     }
 }

@@ -289,9 +289,8 @@ mod tests {
 
     #[test]
     fn files_that_cannot_be_written_are_refused_and_what_others_hold_stays() {
-        let folder =
-            std::env::temp_dir().join(format!("upshift-load-files-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path();
         let mut options = OutputOptions {
             json: false,
             wide: false,
@@ -303,12 +302,11 @@ mod tests {
         options.check().expect("both can be written");
         let earlier = std::fs::read_to_string(folder.join("earlier"));
         assert_eq!(earlier.expect("there"), "results");
-        for refused in [folder.join("no/such"), folder.clone()] {
+        for refused in [folder.join("no/such"), folder.to_owned()] {
             options.parquet = Some(refused.clone());
             let failure = options.check().expect_err("no file");
             let name = refused.display().to_string();
             assert!(failure.message.contains(&name), "{}", failure.message);
         }
-        std::fs::remove_dir_all(&folder).expect("removes");
     }
 }

@@ -350,8 +350,8 @@ fn a_histogram_has_each_latency_with_its_count() {
 #[test]
 fn hdr_log_and_parquet_are_written() {
     let (workload, shared, _, mut finished) = small();
-    let folder = std::env::temp_dir().join(format!("upshift-load-output-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
     let (hdr, parquet) = (folder.join("run.hlog"), folder.join("run.parquet"));
     write_hdr(&hdr, workload.transactions(), &shared.names, &finished).expect("writes");
     let log = std::fs::read_to_string(&hdr).expect("text");
@@ -392,7 +392,6 @@ fn hdr_log_and_parquet_are_written() {
     let told: Vec<_> = rows.iter().map(|row| row["second"]).collect();
     assert_eq!(told, Vec::from_iter(0..10));
     assert_eq!((rows[0]["transactions"], rows[9]["transactions"]), (1, 0));
-    std::fs::remove_dir_all(&folder).expect("removes");
 }
 
 /// The rows of a Parquet file, by their columns.

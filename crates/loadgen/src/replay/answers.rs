@@ -160,12 +160,12 @@ mod tests {
             version: "1".into(),
         };
         let scratch = Scratch::new(name);
-        let mut writer = DigestWriter::create(&scratch.0, &head).expect("creates");
+        let mut writer = DigestWriter::create(&scratch.path, &head).expect("creates");
         for answer in answers {
             writer.write(answer).expect("writes");
         }
         writer.finish().expect("writes");
-        let reader = DigestReader::open(&scratch.0).expect("reads");
+        let reader = DigestReader::open(&scratch.path).expect("reads");
         (scratch, reader)
     }
 

@@ -428,7 +428,8 @@ mod tests {
 
     #[test]
     fn a_file_holds_all_and_its_damage_is_seen() {
-        let path = std::env::temp_dir().join(format!("upshift-digest-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("digest");
         let states = [
             State::Ok,
             State::Lost,

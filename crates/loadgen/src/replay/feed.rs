@@ -338,8 +338,8 @@ mod tests {
     fn trace_of(number: usize, name: &str, in_turn: bool) -> (Scratch, Arc<Trace>) {
         let scratch = Scratch::new(name);
         let transactions = vec![vec![Event::Begin, Event::Commit]; number];
-        write(&scratch.0, &transactions, in_turn);
-        let trace = Trace::open(&scratch.0, false).expect("whole");
+        write(&scratch.path, &transactions, in_turn);
+        let trace = Trace::open(&scratch.path, false).expect("whole");
         (scratch, Arc::new(trace))
     }
 

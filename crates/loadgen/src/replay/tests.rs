@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use rand::SeedableRng;
+use tempfile::TempDir;
 use wire::{BatchWay, Connection, Error, Value};
 
 use super::format::{BLOCK_HEAD_BYTES, BlockKind, HEAD_BYTES, block};
@@ -16,18 +17,19 @@ use crate::failure::Failure;
 use crate::session::{Knobs, Session, StatementId, StatementSpec};
 use crate::workload::{Client, Outcome, Random, TransactionKind, Workload};
 
-/// A file of this test's own, gone with it.
-pub(super) struct Scratch(pub(super) PathBuf);
+/// A path for a file of this test's own, in a folder that goes with it.
+pub(super) struct Scratch {
+    pub(super) path: PathBuf,
+    _folder: TempDir,
+}
 
 impl Scratch {
     pub(super) fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("upshift-{name}-{}", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let folder = tempfile::tempdir().expect("a folder");
+        Self {
+            path: folder.path().join(name),
+            _folder: folder,
+        }
     }
 }
 
@@ -183,8 +185,8 @@ proptest! {
         transactions in proptest::collection::vec(proptest::collection::vec(event(), 0..12), 0..40)
     ) {
         let file = Scratch::new("trace-roundtrip");
-        write(&file.0, &transactions, true);
-        let trace = Trace::open(&file.0, false).expect("opens");
+        write(&file.path, &transactions, true);
+        let trace = Trace::open(&file.path, false).expect("opens");
         prop_assert_eq!(&trace.meta, &meta());
         prop_assert_eq!(trace.ending.lost, 1);
         prop_assert_eq!(read(&trace), transactions);
@@ -193,14 +195,14 @@ proptest! {
     #[test]
     fn a_changed_byte_is_noticed(at in any::<proptest::sample::Index>(), bit in 0u8..8) {
         let file = Scratch::new("trace-changed");
-        write(&file.0, &many(50), true);
-        let mut bytes = std::fs::read(&file.0).expect("reads");
+        write(&file.path, &many(50), true);
+        let mut bytes = std::fs::read(&file.path).expect("reads");
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        std::fs::write(&file.0, bytes).expect("writes");
-        prop_assert!(Trace::open(&file.0, false).is_err());
+        std::fs::write(&file.path, bytes).expect("writes");
+        prop_assert!(Trace::open(&file.path, false).is_err());
         // What is whole can be had, and never more than that.
-        if let Ok(trace) = Trace::open(&file.0, true) {
+        if let Ok(trace) = Trace::open(&file.path, true) {
             prop_assert_eq!(read(&trace), many(50)[..trace.ending.transactions as usize].to_vec());
         }
     }
@@ -223,14 +225,14 @@ fn many(count: i64) -> Vec<Vec<Event>> {
 fn a_cut_trace_says_what_is_whole_and_that_can_be_read() {
     let file = Scratch::new("trace-cut");
     let transactions = many(1000);
-    write(&file.0, &transactions, true);
-    let bytes = std::fs::read(&file.0).expect("reads");
-    let id = Trace::open(&file.0, false).expect("opens").id;
+    write(&file.path, &transactions, true);
+    let bytes = std::fs::read(&file.path).expect("reads");
+    let id = Trace::open(&file.path, false).expect("opens").id;
     // Within the second block, and just before the ending.
     for cut in [bytes.len() * 2 / 3, bytes.len() - 18] {
-        std::fs::write(&file.0, &bytes[..cut]).expect("writes");
-        let error = Trace::open(&file.0, false).expect_err("cut").to_string();
-        let trace = Trace::open(&file.0, true).expect("the whole part");
+        std::fs::write(&file.path, &bytes[..cut]).expect("writes");
+        let error = Trace::open(&file.path, false).expect_err("cut").to_string();
+        let trace = Trace::open(&file.path, true).expect("the whole part");
         let whole = trace.ending.transactions as usize;
         assert!(!trace.whole && trace.id != id);
         assert!((300..=1000).contains(&whole), "{whole}");
@@ -250,19 +252,19 @@ fn a_cut_trace_says_what_is_whole_and_that_can_be_read() {
 fn a_trace_without_the_newest_values_is_read() {
     let file = Scratch::new("trace-older");
     let transactions = many(3);
-    write(&file.0, &transactions, true);
-    let mut bytes = std::fs::read(&file.0).expect("reads");
+    write(&file.path, &transactions, true);
+    let mut bytes = std::fs::read(&file.path).expect("reads");
     bytes[8] = 22;
-    std::fs::write(&file.0, bytes).expect("writes");
-    let trace = Trace::open(&file.0, false).expect("opens");
+    std::fs::write(&file.path, bytes).expect("writes");
+    let trace = Trace::open(&file.path, false).expect("opens");
     assert_eq!(read(&trace), transactions);
 }
 
 #[test]
 fn other_files_are_refused_with_what_they_are() {
     let file = Scratch::new("trace-other");
-    write(&file.0, &many(3), true);
-    let bytes = std::fs::read(&file.0).expect("reads");
+    write(&file.path, &many(3), true);
+    let bytes = std::fs::read(&file.path).expect("reads");
     let mut newer = bytes.clone();
     newer[8] = 9;
     let mut captured = bytes.clone();
@@ -284,9 +286,9 @@ fn other_files_are_refused_with_what_they_are() {
         (meta_cut, "not a complete trace", "record it again"),
         (foreign, "contents that no trace has", "record it again"),
     ] {
-        std::fs::write(&file.0, content).expect("writes");
+        std::fs::write(&file.path, content).expect("writes");
         for allow_truncated in [false, true] {
-            let error = Trace::open(&file.0, allow_truncated).expect_err(said);
+            let error = Trace::open(&file.path, allow_truncated).expect_err(said);
             assert!(error.to_string().contains(said), "{error}");
             let failure = error.downcast_ref::<Failure>();
             assert!(failure.is_some_and(|failure| failure.hint.contains(hint)));
@@ -376,7 +378,7 @@ impl Workload for SlowWorkload {
 fn recording_changes_nothing_of_a_load() {
     let scratch = Scratch::new("recording");
     let stop = Arc::new(AtomicBool::new(false));
-    let writer = TraceWriter::create(&scratch.0, &meta(), stop).expect("creates");
+    let writer = TraceWriter::create(&scratch.path, &meta(), stop).expect("creates");
     let recording = Recording::new(Arc::new(SlowWorkload), writer);
     assert_eq!(recording.tpmc(), SlowWorkload.tpmc());
     assert_eq!(recording.options(), SlowWorkload.options());

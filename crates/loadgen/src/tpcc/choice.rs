@@ -213,15 +213,16 @@ mod tests {
 
     #[test]
     fn own_files_go_first() {
-        let folder = std::env::temp_dir().join(format!("tpcc-own-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("mine")).expect("a folder");
+        let temporary = tempfile::tempdir().expect("a folder");
+        let folder = temporary.path();
+        std::fs::create_dir(folder.join("mine")).expect("a folder");
         std::fs::write(
             folder.join("mine/new_order.item_select.sql"),
             "SELECT i_price FROM item WHERE i_id = :i_id",
         )
         .expect("a file");
         let mut own = choice("mine", &[]);
-        own.folder = Some(folder.clone());
+        own.folder = Some(folder.to_owned());
         let error = Statements::read(&own).expect_err("mine has one of five");
         assert!(
             error
@@ -242,7 +243,7 @@ mod tests {
             message.contains("mine/new_order.items.sql: there is no such"),
             "{message}"
         );
-        std::fs::remove_dir_all(folder).expect("gone");
+        temporary.close().expect("gone");
         own.statements.clear();
         let error = Statements::read(&own).expect_err("nothing is there");
         assert!(error.to_string().contains("no such folder"), "{error}");

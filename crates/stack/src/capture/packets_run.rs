@@ -301,7 +301,8 @@ mod tests {
 
     #[test]
     fn connections_that_are_open_are_counted_for_the_line_of_progress() {
-        let trace = std::env::temp_dir().join(format!("upshift-open-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let trace = folder.path().join("trace");
         let line = Line::parse_from(["capture", "--pcap", "-", &trace.display().to_string()]);
         let mut run = Run::new(&line.options, None, &PORTS);
         for (port, ends) in [(4000, false), (4001, false), (4000, true)] {
@@ -319,12 +320,12 @@ mod tests {
         }
         let line = run.counts.line();
         drop(run);
-        std::fs::remove_file(&trace).expect("a trace");
+        assert!(trace.exists(), "a trace");
         assert!(line.starts_with("2 connections (1 open)"), "{line}");
     }
 
     /// A capture of a file with so many packets in simple, obsolete and enhanced blocks, and of its packets how many were not read.
-    fn blocks(name: &str, simple: usize, obsolete: usize, enhanced: usize) -> Result<u64, Failure> {
+    fn blocks(simple: usize, obsolete: usize, enhanced: usize) -> Result<u64, Failure> {
         let mut frame = Vec::new();
         let packet = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
         let syn = packet.tcp(4000, 3306, 1, 100).syn();
@@ -362,10 +363,8 @@ mod tests {
         {
             writer.write_block(&block).expect("written");
         }
-        let path = |what| {
-            std::env::temp_dir().join(format!("upshift-{name}-{what}-{}", std::process::id()))
-        };
-        let (file, trace) = (path("pcapng"), path("trace"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, trace) = (folder.path().join("pcapng"), folder.path().join("trace"));
         std::fs::write(&file, writer.into_inner()).expect("a file");
         let words = ["capture", "--pcap", "-", &trace.display().to_string()];
         let captured = read(
@@ -374,7 +373,6 @@ mod tests {
             None,
             &Arc::default(),
         );
-        let _ = (std::fs::remove_file(&file), std::fs::remove_file(&trace));
         let packets = captured?.0.packets.expect("of packets");
         assert_eq!(packets.broken, None);
         Ok(packets
@@ -386,9 +384,9 @@ mod tests {
 
     #[test]
     fn packets_in_blocks_that_are_not_read_are_counted() {
-        assert_eq!(blocks("read", 0, 0, 1).ok(), Some(0));
-        assert_eq!(blocks("some", 2, 1, 1).ok(), Some(3));
-        let failure = blocks("none", 2, 1, 0).expect_err("nothing read");
+        assert_eq!(blocks(0, 0, 1).ok(), Some(0));
+        assert_eq!(blocks(2, 1, 1).ok(), Some(3));
+        let failure = blocks(2, 1, 0).expect_err("nothing read");
         let why = "none of the 3 packets";
         assert!(failure.message.starts_with(why), "{}", failure.message);
         let why = "(3 of them: simple packet blocks, which have no time,";

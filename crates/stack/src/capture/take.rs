@@ -289,22 +289,25 @@ fn put_back(path: &Path, inode: u64) -> io::Result<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
+
+    use tempfile::TempDir;
 
     use super::*;
 
-    /// A folder of its own with a server's socket in it.
-    fn folder(name: &str) -> (PathBuf, PathBuf) {
-        let folder =
-            std::env::temp_dir().join(format!("upshift-take-{name}-{}", std::process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        let path = folder.join("s");
+    /// A folder of its own, open to all users, and a place for a server's socket in it.
+    fn folder() -> (TempDir, PathBuf) {
+        let all = fs::Permissions::from_mode(0o755);
+        let folder = tempfile::Builder::new().permissions(all).tempdir();
+        let folder = folder.expect("a folder");
+        let path = folder.path().join("s");
         (folder, path)
     }
 
     #[test]
     fn what_a_killed_capture_left_is_put_back() {
-        let (folder, path) = folder("left");
+        let (_folder, path) = folder();
         let server = UnixListener::bind(&path).expect("a server");
         fs::hard_link(&path, aside(&path)).expect("a second name");
         fs::remove_file(&path).expect("removes");
@@ -324,12 +327,11 @@ mod tests {
         assert!(word.is_some() && is_alive(&path));
         assert!(check(&path).expect("nothing to do").1.is_none());
         drop(server);
-        fs::remove_dir_all(folder).expect("removes");
     }
 
     #[test]
     fn a_running_captures_place_is_not_taken() {
-        let (folder, path) = folder("running");
+        let (_folder, path) = folder();
         let _server = UnixListener::bind(aside(&path)).expect("a server");
         let _capture = UnixListener::bind(&path).expect("a capture");
         let failure = check(&path).expect_err("taken");
@@ -341,7 +343,6 @@ mod tests {
         fs::rename(&path, with_suffix(&path, NEW)).expect("not there yet");
         let failure = check(&path).expect_err("about to be taken");
         assert!(failure.message.contains("another capture"), "{failure:?}");
-        fs::remove_dir_all(folder).expect("removes");
     }
 
     #[test]
@@ -350,7 +351,7 @@ mod tests {
             eprintln!("NOT RUN: only root can act as another user");
             return;
         }
-        let (folder, path) = folder("other");
+        let (_folder, path) = folder();
         let _server = UnixListener::bind(&path).expect("a server");
         let check_as_nobody = || User::NOBODY.acting(|| Ok(check(&path))).expect("root may");
         let failure = check_as_nobody().expect_err("root's");
@@ -364,21 +365,19 @@ mod tests {
         chown(&path, Some(65534), Some(65534)).expect("root may");
         assert!(check_as_nobody().is_ok(), "its own");
         assert!(check(&path).is_ok(), "root's right");
-        fs::remove_dir_all(folder).expect("removes");
     }
 
     #[test]
     fn what_is_no_socket_is_not_taken() {
-        let (folder, path) = folder("file");
+        let (_folder, path) = folder();
         assert_eq!(check(&path).expect_err("nothing there").exit_code, 1);
         fs::write(&path, "mine").expect("a file");
         assert_eq!(check(&path).expect_err("a file").exit_code, 2);
-        fs::remove_dir_all(folder).expect("removes");
     }
 
     #[test]
     fn a_place_is_put_back_unless_the_server_made_a_new_one() {
-        let (folder, path) = folder("back");
+        let (_folder, path) = folder();
         let _server = UnixListener::bind(aside(&path)).expect("a server");
         let capture = UnixListener::bind(&path).expect("a capture");
         let ours = identity(&path).expect("there");
@@ -389,6 +388,5 @@ mod tests {
         assert_eq!(put_back(&path, ours).expect("the new one stays"), REPLACED);
         assert!(is_alive(&path) && !aside(&path).exists());
         drop(capture);
-        fs::remove_dir_all(folder).expect("removes");
     }
 }

@@ -3,34 +3,28 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
 
 /// A program that does not end by then never will.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder of its own, gone with the test.
-pub struct Folder(pub PathBuf);
+/// A folder of its own, open to all users and gone with the test.
+pub struct Folder(pub TempDir);
 
 impl Folder {
     pub fn new() -> Self {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("us-{}-{number}", std::process::id()));
-        fs::create_dir(&path).expect("a folder");
-        Self(path)
+        let all = fs::Permissions::from_mode(0o755);
+        let folder = tempfile::Builder::new().permissions(all).tempdir();
+        Self(folder.expect("a folder"))
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.path().join(name)
     }
 }
 

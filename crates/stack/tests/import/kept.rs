@@ -405,7 +405,13 @@ fn what_is_no_such_log_is_refused_with_a_hint() {
             "is compressed",
         ),
         (folder.file("gone"), "mysql-slow", &[], 1, "cannot read"),
-        (folder.0.clone(), "mysql-slow", &[], 1, "cannot read"),
+        (
+            folder.0.path().to_owned(),
+            "mysql-slow",
+            &[],
+            1,
+            "cannot read",
+        ),
         (
             kept("mysql-slow.log"),
             "oracle",

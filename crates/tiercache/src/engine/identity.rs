@@ -124,7 +124,8 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         use std::time::UNIX_EPOCH;
 
-        let path = std::env::temp_dir().join(format!("tiercache-identity-{}", std::process::id()));
+        let folder = crate::testing::Folder::new();
+        let path = folder.path("file");
         std::fs::write(&path, [1; 5000]).expect("a file");
         let file = std::fs::File::open(&path).expect("the file");
         let told = file.metadata().expect("its metadata");

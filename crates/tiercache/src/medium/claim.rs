@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn only_zeroes_and_a_tier_are_taken_and_the_others_have_a_name() {
-        let folder = Folder::new("claim-probe");
+        let folder = Folder::new();
         let zfs = [(160 << 10, &ZFS_MAGIC[..], "a ZFS member")];
         for (at, mark, name) in SIGNATURES.iter().chain(&zfs) {
             let device = file(&folder, "device", SIZE);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn data_past_the_head_is_found_at_the_end_and_in_between() {
-        let folder = Folder::new("claim-samples");
+        let folder = Folder::new();
         for at in [SIZE - 1, SIZE - (64 << 10), SIZE / 2] {
             let device = file(&folder, "device", SIZE);
             device.write_all_at(&[1], at).expect("data");
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn one_byte_anywhere_in_a_file_is_somebodys() {
-        let folder = Folder::new("claim-file");
+        let folder = Folder::new();
         let step = SIZE / super::SAMPLES;
         // Between the samples of a device, and behind zeroes that are data to the file system.
         for at in [HEAD_BYTES, HEAD_BYTES + step / 2, SIZE / 2 + 5000, SIZE - 1] {

@@ -8,7 +8,7 @@ use crate::testing::Folder;
 
 #[test]
 fn a_reader_sees_what_the_tier_counts() {
-    let folder = Folder::new("status-read");
+    let folder = Folder::new();
     let path = folder.path("status");
     let writer = StatusPage::create(&path, &Config::default()).expect("create");
     writer.add(Counter::Hits, 3);
@@ -36,7 +36,7 @@ fn a_reader_sees_what_the_tier_counts() {
 
 #[test]
 fn other_files_and_versions_are_refused() {
-    let folder = Folder::new("status-refuse");
+    let folder = Folder::new();
     let path = folder.path("other");
     crate::private::open(&path).expect("a file of this user's");
     std::fs::write(&path, b"precious").expect("write");
@@ -66,7 +66,7 @@ fn other_files_and_versions_are_refused() {
 
 #[test]
 fn a_second_tier_on_the_page_is_refused() {
-    let folder = Folder::new("status-lock");
+    let folder = Folder::new();
     let path = folder.path("status");
     let first = StatusPage::create(&path, &Config::default()).expect("create");
     first.add(Counter::Hits, 1);
@@ -82,7 +82,7 @@ fn a_second_tier_on_the_page_is_refused() {
 
 #[test]
 fn a_request_is_answered_or_taken_back() {
-    let folder = Folder::new("status-request");
+    let folder = Folder::new();
     let path = folder.path("status");
     let tier = StatusPage::create(&path, &Config::default()).expect("create");
     let page = StatusPage::attach(&path).expect("attach");
@@ -114,7 +114,7 @@ fn a_request_is_answered_or_taken_back() {
 
 #[test]
 fn a_cut_file_grows_again() {
-    let folder = Folder::new("status-cut");
+    let folder = Folder::new();
     let path = folder.path("status");
     let tier = StatusPage::create(&path, &Config::default()).expect("create");
     let reader = StatusPage::attach(&path).expect("attach");

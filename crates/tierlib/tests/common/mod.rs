@@ -3,12 +3,11 @@
 //! A worker is a function that `workers!` names, and no test: its test names it, and one that does not exist fails.
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_int};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
+use tempfile::TempDir;
 use tiercache::status::Snapshot;
 use tiercache::{Counter, Reason, StatusPage};
 
@@ -59,19 +58,8 @@ pub fn start(workers: &[(&str, fn())]) {
     std::process::exit(i32::from(failed.is_err()) * 101);
 }
 
-/// The names of preloaded tests whose folders are this process's own.
-static BEGUN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-
-/// This test program again as `worker`, with the library preloaded and a folder of its own.
-pub fn preloaded(worker: &str, name: &str) -> Command {
-    let folder = std::env::temp_dir().join(format!("tierlib-{name}-{}", std::process::id()));
-    let mut begun = BEGUN.lock().unwrap_or_else(PoisonError::into_inner);
-    if begun.insert(name.to_owned()) && folder.exists() {
-        // Of an earlier process with the same number.
-        std::fs::remove_dir_all(&folder).expect("a folder of this test");
-    }
-    drop(begun);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
+/// This test program again as `worker`, with the library preloaded, in a folder of its test.
+pub fn preloaded(worker: &str, folder: &TempDir) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command
         .env(WORKER, worker)
@@ -79,8 +67,8 @@ pub fn preloaded(worker: &str, name: &str) -> Command {
         .env("UPSHIFT_TIER_SIZE", "512K")
         .env("UPSHIFT_TIER_PAGE_SIZE", "4K")
         .env("UPSHIFT_TIER_SEQUENTIAL_CUTOFF", "0")
-        .env("UPSHIFT_TIER_STATUS", folder.join("status"))
-        .env("UPSHIFT_TEST_FOLDER", &folder);
+        .env("UPSHIFT_TIER_STATUS", folder.path().join("status"))
+        .env("UPSHIFT_TEST_FOLDER", folder.path());
     command
 }
 
@@ -91,18 +79,25 @@ pub fn folder() -> String {
 
 /// Runs a worker under the library; what it printed. Its tier must have opened and served something.
 pub fn run(worker: &str) -> String {
-    served(run_as(&mut preloaded(worker, worker)))
+    let folder = tempfile::tempdir().expect("a folder");
+    served(run_as(&mut preloaded(worker, &folder)))
 }
 
-/// As `run`, with the tier on a medium of this kind, in a file of the worker's folder.
+/// As `run`, with the tier on a medium of this kind.
 pub fn run_on(medium: &str, worker: &str) -> String {
-    let name = format!("{worker}-{medium}");
-    let file = std::env::temp_dir().join(format!("tierlib-{name}-{}/medium", std::process::id()));
-    let mut command = preloaded(worker, &name);
-    served(run_as(command.env(
+    let folder = tempfile::tempdir().expect("a folder");
+    served(run_as(&mut preloaded_on(medium, worker, &folder)))
+}
+
+/// As `preloaded`, with the tier on a medium of this kind, in a file of the folder.
+pub fn preloaded_on(medium: &str, worker: &str, folder: &TempDir) -> Command {
+    let mut command = preloaded(worker, folder);
+    let file = folder.path().join("medium");
+    command.env(
         "UPSHIFT_TIER_MEDIUM",
         format!("{medium}:{}", file.display()),
-    )))
+    );
+    command
 }
 
 fn served(text: String) -> String {

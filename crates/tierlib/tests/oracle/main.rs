@@ -50,10 +50,11 @@ fn oracle() {
 
 /// The worker, with all threads or with some steps of one; what it printed, as an error if it failed.
 fn run(seed: u64, only: Option<(u64, &[u64])>) -> Result<String, String> {
-    let mut command = preloaded("worker", &format!("oracle-{seed}"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = preloaded("worker", &folder);
     command.env("UPSHIFT_ORACLE_SEED", seed.to_string());
     if let Some((thread, steps)) = only {
-        let file = std::env::temp_dir().join(format!("tierlib-steps-{}", std::process::id()));
+        let file = folder.path().join("steps");
         let lines: Vec<String> = steps.iter().map(u64::to_string).collect();
         std::fs::write(&file, lines.join("\n")).expect("a file for the steps");
         command.env("UPSHIFT_ORACLE_THREAD", thread.to_string());

@@ -8,8 +8,8 @@ use crate::{Ending, TraceWriter};
 /// A statement of the same bytes is masked, whichever comes first.
 #[test]
 fn the_name_of_a_database_stays() {
-    let place = Place::new("database");
-    let writer = TraceWriter::create(&place.0, &begin(true), 0).expect("a file");
+    let place = Place::new();
+    let writer = TraceWriter::create(&place.path, &begin(true), 0).expect("a file");
     for (name, is_first) in [("shop 2024", true), ("7 shops", false)] {
         let statement = query(name, 1);
         let mut init_db = Exchange::new(Kind::InitDb, 1);
@@ -24,7 +24,7 @@ fn the_name_of_a_database_stays() {
         }
     }
     writer.finish(Ending::default()).expect("room");
-    let (records, _) = all(&place.0);
+    let (records, _) = all(&place.path);
     let texts: Vec<_> = records.iter().filter_map(sql).collect();
     assert_eq!(texts, ["shop 2024", "shop 9999", "9 shops", "7 shops"]);
 }

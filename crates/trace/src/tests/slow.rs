@@ -26,7 +26,7 @@ impl Storage for SlowDisk {
 
 #[test]
 fn records_tell_of_every_exchange_that_was_left_out() {
-    let place = Place::new("slow");
+    let place = Place::new();
     let disk = Disk {
         bytes: Arc::default(),
         room: 1 << 30,
@@ -36,7 +36,7 @@ fn records_tell_of_every_exchange_that_was_left_out() {
         disk: disk.clone(),
         gate: Arc::clone(&gate),
     };
-    let writer = TraceWriter::over(Box::new(slow), &place.0, &begin(false), 0).expect("room");
+    let writer = TraceWriter::over(Box::new(slow), &place.path, &begin(false), 0).expect("room");
     let closed = gate.lock().expect("no panic");
     // Some 64 KiB a block: several blocks more than may wait.
     let count = 150_000;
@@ -47,8 +47,8 @@ fn records_tell_of_every_exchange_that_was_left_out() {
     writer.waits();
     writer.observed(1, &query("SELECT 1", count));
     let summary = writer.finish(Ending::default()).expect("room");
-    std::fs::write(&place.0, &*disk.bytes.lock().expect("no panic")).expect("room");
-    let told = all(&place.0)
+    std::fs::write(&place.path, &*disk.bytes.lock().expect("no panic")).expect("room");
+    let told = all(&place.path)
         .0
         .into_iter()
         .filter_map(|record| match record {

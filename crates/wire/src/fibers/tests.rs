@@ -263,9 +263,8 @@ fn sleeping_fibers_do_not_hold_each_other_up() {
 
 #[test]
 fn a_server_that_accepts_late_holds_nobody_up() {
-    let folder = std::env::temp_dir().join(format!("upshift-connect-{}", std::process::id()));
-    std::fs::create_dir(&folder).expect("a folder");
-    let address = SockAddr::unix(folder.join("s")).expect("a short path");
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = SockAddr::unix(folder.path().join("s")).expect("a short path");
     let socket = || Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
     let listener = socket();
     listener.bind(&address).expect("a free path");
@@ -296,7 +295,6 @@ fn a_server_that_accepts_late_holds_nobody_up() {
         }
     });
     run_fibers(vec![waits, accepts]).expect("fibers");
-    std::fs::remove_dir_all(&folder).expect("removes");
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Write a number as [`Fields::length`] reads it.
-pub(super) fn put_length(out: &mut Vec<u8>, length: usize) {
+fn put_length(out: &mut Vec<u8>, length: usize) {
     let bytes = length.to_le_bytes();
     match length {
         0..=0xFA => out.push(bytes[0]),
@@ -81,8 +81,8 @@ pub(super) fn put_length(out: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// Write bytes as [`Fields::text`] reads them.
-pub(super) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+/// Write bytes after their length, which says in its first byte how long it is itself.
+pub fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     put_length(out, text.len());
     out.extend_from_slice(text);
 }

@@ -24,6 +24,8 @@ use packet::Packets;
 use result::{Encoding, NO_BACKSLASH_ESCAPES, Results};
 use statement::Prepared;
 
+pub use field::put_text;
+
 const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
 const COM_PING: u8 = 0x0E;

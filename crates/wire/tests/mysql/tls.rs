@@ -1,9 +1,9 @@
 //! Encrypted connections, and what of them the server counts.
 
-use testserver::{ALL, one, rows as texts};
-use wire::{Connection, Error, ServerUrl, Value};
+use testserver::{one, rows as texts};
+use wire::{Connection, Error, ServerUrl};
 
-use crate::server_bytes;
+use crate::counters_equal_the_servers;
 use testserver::Server;
 
 /// TLS 1.3: a record's header, its type, and its authentication tag, in bytes.
@@ -39,37 +39,10 @@ pub fn everything(server: &Server, connection: &mut dyn Connection) {
                 .expect("a value")
                 .starts_with("TLS_")
         );
-        every_record_is_counted(&mut *safe);
+        counters_equal_the_servers(&mut *safe, RECORD_BYTES);
         long_answers(&mut *safe);
     }
     certificates(server, login);
-}
-
-/// The server counts before encryption, we what is on the socket: one record each way a statement is the difference.
-fn every_record_is_counted(connection: &mut dyn Connection) {
-    let point = connection
-        .prepare("SELECT words FROM t WHERE id = ?")
-        .expect("prepare");
-    let ours = connection.counters();
-    let servers = server_bytes(connection);
-    for id in 1..=100 {
-        connection
-            .execute(&point, &[Value::Int(id)], ALL, &mut ())
-            .expect("select");
-    }
-    let ours = connection.counters() - ours;
-    let servers_after = server_bytes(connection);
-    assert_eq!(ours.round_trips, 101);
-    assert_eq!(ours.syscalls, 202);
-    assert_eq!(
-        ours.bytes_sent - 101 * RECORD_BYTES,
-        servers_after.0 - servers.0
-    );
-    assert_eq!(
-        ours.bytes_received - 101 * RECORD_BYTES,
-        servers_after.1 - servers.1
-    );
-    connection.close(point).expect("close");
 }
 
 fn long_answers(connection: &mut dyn Connection) {

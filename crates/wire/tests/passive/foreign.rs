@@ -92,7 +92,7 @@ fn script(server: &Server, options: &[&str]) -> Option<Told> {
         _ => "mariadb".into(),
     };
     let relay = Relay::start(server);
-    let file = std::env::temp_dir().join(format!("relay-rows-{}", std::process::id()));
+    let file = server.folder().join("rows");
     std::fs::write(&file, "1\n2\n3\n").expect("room");
     let said = run(
         Command::new(client)

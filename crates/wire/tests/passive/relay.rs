@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use tempfile::TempDir;
 use testserver::{Kind, Server};
 use wire::Family;
 use wire::passive::Side;
@@ -16,7 +17,7 @@ pub type Passed = Vec<(Side, Vec<u8>)>;
 
 /// Listens on a socket in a folder of its own.
 pub struct Relay {
-    folder: PathBuf,
+    folder: TempDir,
     socket: PathBuf,
     family: Family,
     /// What passes on the connections so far.
@@ -26,15 +27,12 @@ pub struct Relay {
 
 impl Relay {
     pub fn start(server: &Server) -> Self {
-        static STARTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("relay-{}-{number}", std::process::id()));
-        std::fs::create_dir(&folder).expect("a folder");
+        let folder = tempfile::tempdir().expect("a folder");
         let (name, family) = match server.kind() {
             Kind::Postgres => (".s.PGSQL.5432", Family::Postgres),
             Kind::MariaDb | Kind::MySql => ("s", Family::Mysql),
         };
-        let (socket, target) = (folder.join(name), server.folder().join(name));
+        let (socket, target) = (folder.path().join(name), server.folder().join(name));
         let listener = UnixListener::bind(&socket).expect("a socket");
         let relay = Self {
             folder,
@@ -74,7 +72,7 @@ impl Relay {
     }
 
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// The URL of a login and database through the relay.
@@ -96,12 +94,6 @@ impl Relay {
         all.into_iter()
             .map(|passed| std::mem::take(&mut *passed.lock().expect("no panic")))
             .collect()
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

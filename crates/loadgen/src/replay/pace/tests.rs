@@ -70,8 +70,8 @@ impl Default for Asks {
 /// Two transactions that began ten seconds after one another, replayed.
 fn replayed(name: &str, asks: Asks, clock: Arc<dyn Clock>) -> (Finished, Arc<Asked>) {
     let file = Scratch::new(name);
-    write(&file.0, asks.pauses_ms, 2);
-    let trace = Arc::new(Trace::open(&file.0, false).expect("opens"));
+    write(&file.path, asks.pauses_ms, 2);
+    let trace = Arc::new(Trace::open(&file.path, false).expect("opens"));
     let choices = Choices {
         order: Order::Serial,
         pace: asks.pace,

@@ -37,12 +37,12 @@ fn write(path: &Path) {
 /// What the server was asked by a replay on one connection, and how often a transaction was run again.
 fn replayed(name: &str, reconnect: bool, deadlock_every: u64) -> (Arc<Asked>, u64) {
     let file = Scratch::new(name);
-    write(&file.0);
+    write(&file.path);
     let faults = Faults {
         deadlock_every,
         ..Faults::default()
     };
-    let (finished, asked) = replay_of(&file.0, reconnect, faults, Knobs::default());
+    let (finished, asked) = replay_of(&file.path, reconnect, faults, Knobs::default());
     assert_eq!(finished.failure, None);
     (asked, finished.totals.transactions[0].retries)
 }
@@ -98,13 +98,13 @@ fn a_batch_that_the_server_has_no_way_for_counts_once() {
     for way in [BatchWay::Bulk, BatchWay::Pipeline] {
         let file = Scratch::new(&format!("batch-{way:?}"));
         let stop = Arc::new(AtomicBool::new(false));
-        let writer = TraceWriter::create(&file.0, &meta(), stop).expect("creates");
+        let writer = TraceWriter::create(&file.path, &meta(), stop).expect("creates");
         let mut tape = Tape::default();
         tape.batch(StatementId(0), &[vec![Value::Int(1)]], way);
         tape.answered(Counts::default());
         writer.add(0, TransactionKind(0), 0, 0, Ended::Committed, &tape);
         writer.finish().expect("writes");
-        let (finished, _) = replay_of(&file.0, false, Faults::default(), Knobs::default());
+        let (finished, _) = replay_of(&file.path, false, Faults::default(), Knobs::default());
         let totals = finished.totals;
         assert_eq!((totals.work_statements(), totals.errors.len()), (1, 0));
     }
@@ -116,7 +116,7 @@ fn undone(name: &str, sql: &str, begins: bool, autocommit: Option<bool>) -> Vec<
     let mut meta = meta();
     sql.clone_into(&mut meta.statements[0].sql);
     let stop = Arc::new(AtomicBool::new(false));
-    let writer = TraceWriter::create(&file.0, &meta, stop).expect("creates");
+    let writer = TraceWriter::create(&file.path, &meta, stop).expect("creates");
     let mut tape = Tape::default();
     // About the session.
     tape.statement(StatementId(1), &[]);
@@ -132,7 +132,7 @@ fn undone(name: &str, sql: &str, begins: bool, autocommit: Option<bool>) -> Vec<
         autocommit,
         ..Knobs::default()
     };
-    let (_, asked) = replay_of(&file.0, false, Faults::default(), knobs);
+    let (_, asked) = replay_of(&file.path, false, Faults::default(), knobs);
     let mut texts = asked.texts.lock().expect("whole");
     std::mem::take(&mut *texts)
 }
@@ -154,7 +154,7 @@ fn a_refused_statement_that_succeeds_is_undone() {
 fn a_refused_request_that_is_left_out_ends_nothing_otherwise() {
     let file = Scratch::new("refused-left-out");
     let stop = Arc::new(AtomicBool::new(false));
-    let writer = TraceWriter::create(&file.0, &meta(), stop).expect("creates");
+    let writer = TraceWriter::create(&file.path, &meta(), stop).expect("creates");
     let mut tape = Tape::default();
     // About the session.
     tape.statement(StatementId(1), &[]);
@@ -162,7 +162,7 @@ fn a_refused_request_that_is_left_out_ends_nothing_otherwise() {
     writer.add(0, TransactionKind(0), 0, 0, Ended::Refused, &tape);
     writer.finish().expect("writes");
     for (chatter, otherwise) in [(true, 1), (false, 0)] {
-        let replay = replay(&file.0, Choices { chatter, ..CHOICES });
+        let replay = replay(&file.path, Choices { chatter, ..CHOICES });
         run(&replay, Faults::default(), Knobs::default());
         assert_eq!(replay.ended_otherwise().count, otherwise, "{chatter}");
     }
@@ -179,10 +179,10 @@ struct Refused {
 fn refused(name: &str, requests: &[Event], faults: Faults) -> Refused {
     let file = Scratch::new(&format!("refused-{name}"));
     let stop = Arc::new(AtomicBool::new(false));
-    let writer = TraceWriter::create(&file.0, &meta(), stop).expect("creates");
+    let writer = TraceWriter::create(&file.path, &meta(), stop).expect("creates");
     writer.add(0, TransactionKind(0), 0, 0, Ended::Refused, &tape(requests));
     writer.finish().expect("writes");
-    let replay = replay(&file.0, CHOICES);
+    let replay = replay(&file.path, CHOICES);
     let (finished, asked) = run(&replay, faults, Knobs::default());
     let mut texts = asked.texts.lock().expect("whole");
     Refused {

@@ -227,7 +227,8 @@ mod tests {
 
     #[test]
     fn what_is_no_capture_is_refused() {
-        let path = std::env::temp_dir().join(format!("upshift-pcap-{}", std::process::id()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pcap");
         let nobody = Arc::new(AtomicBool::new(false));
         for content in [
             &b"UPSHTRCE and more, so that it is long enough"[..],

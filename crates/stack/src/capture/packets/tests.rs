@@ -173,16 +173,9 @@ fn read(file: &[u8]) -> (Recorder, Read, Result<(), String>) {
 
 /// Read a file from the disk.
 pub(super) fn read_into(file: &[u8], taker: &mut dyn Taker) -> (Read, Result<(), String>) {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static MADE: AtomicU32 = AtomicU32::new(0);
-    let number = MADE.fetch_add(1, Ordering::Relaxed);
-    let path =
-        std::env::temp_dir().join(format!("upshift-packets-{}-{number}", std::process::id()));
-    std::fs::File::create(&path)
-        .and_then(|mut out| out.write_all(file))
-        .expect("a file");
-    let packets = Packets::open(&path, &std::sync::Arc::default()).expect("a pcap");
-    std::fs::remove_file(&path).expect("removes");
+    let mut out = tempfile::NamedTempFile::new().expect("a file");
+    out.write_all(file).expect("room");
+    let packets = Packets::open(out.path(), &std::sync::Arc::default()).expect("a pcap");
     let mut reading = Reading::new(PORT);
     let whole = packets.read(|packet| {
         if let Some(packet) = packet {

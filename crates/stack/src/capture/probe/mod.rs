@@ -203,8 +203,8 @@ mod tests {
         let failure = look(server(64, b""), Family::Postgres).expect_err("silent");
         assert!(failure.message.contains("does not answer"), "{failure:?}");
         // A full backlog: nobody accepts.
-        let path = std::env::temp_dir().join(format!("upshift-probe-{}", std::process::id()));
-        let place = Place::File(path.clone());
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place::File(folder.path().join("s"));
         let address = place.addresses().expect("short").remove(0);
         let socket = |_| Socket::new(socket2::Domain::UNIX, Type::STREAM, None).expect("a socket");
         let [listener, first, second] = [0, 1, 2].map(socket);
@@ -214,7 +214,6 @@ mod tests {
         second.set_nonblocking(true).expect("non-blocking");
         second.connect(&address).expect_err("no room for two");
         let failure = look(place, Family::Mysql).expect_err("full");
-        std::fs::remove_file(path).expect("removes");
         assert!(
             failure.message.contains("accepts no connection within 3 s"),
             "{failure:?}"

@@ -222,7 +222,7 @@ fn a_slot_that_is_tried_once_more_keeps_what_it_has() {
 #[test]
 fn what_a_client_said_before_it_hung_up_reaches_a_server_with_tls() {
     const CANCEL: &[u8] = b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02";
-    let files = Files::make("cancel");
+    let files = Files::make();
     let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = server.local_addr().expect("bound");
     let url = format!("postgres://{address}?tls=required");

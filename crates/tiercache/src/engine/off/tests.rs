@@ -1,7 +1,7 @@
 //! What turns a tier off, and what turns it on again.
 
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{AUDIT, MEDIUM};
@@ -108,7 +108,7 @@ fn a_difference_turns_the_tier_off_for_good_unless_a_write_explains_it() {
 /// Wrong pages are not kept for the next start.
 #[test]
 fn a_tier_that_served_wrong_data_starts_cold() {
-    let folder = crate::testing::Folder::new("audit-cold");
+    let folder = crate::testing::Folder::new();
     let config = Config {
         size_bytes: PAGES * PAGE as u64,
         page_size_bytes: PAGE,
@@ -144,9 +144,7 @@ fn failures_that_are_forgiven_do_not_turn_the_tier_off() {
 
 /// A tier that an access of more than a second makes wait.
 fn waiting() -> (crate::testing::Folder, Tier) {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let folder = crate::testing::Folder::new(&format!("slow-{number}"));
+    let folder = crate::testing::Folder::new();
     let config = Config {
         size_bytes: PAGES * PAGE as u64,
         page_size_bytes: PAGE,

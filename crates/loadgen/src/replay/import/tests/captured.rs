@@ -23,11 +23,11 @@ pub(super) fn captured<T>(
         masked: false,
         log: None,
     };
-    let writer = TraceWriter::create(&from.0, &begin, 0).expect("creates");
+    let writer = TraceWriter::create(&from.path, &begin, 0).expect("creates");
     writer.connected(0, false);
     writer.connected(0, false);
     let ending = capture(&writer);
     writer.finish(ending).expect("writes");
-    let made = import(&from.0, &to.0).expect("a trace");
-    (made, look(Trace::open(&to.0, false).expect("opens")))
+    let made = import(&from.path, &to.path).expect("a trace");
+    (made, look(Trace::open(&to.path, false).expect("opens")))
 }

@@ -86,7 +86,7 @@ fn trace_of(
         statements,
     };
     let file = Scratch::new(name);
-    let writer = TraceWriter::create(&file.0, &meta, Arc::new(AtomicBool::new(false))).unwrap();
+    let writer = TraceWriter::create(&file.path, &meta, Arc::new(AtomicBool::new(false))).unwrap();
     let mut transactions = Transactions::new(Some(&writer), family, pauses);
     let mut left_out = 0;
     for (connection, exchange) in exchanges {
@@ -97,7 +97,7 @@ fn trace_of(
     }
     transactions.finish();
     writer.finish().unwrap();
-    let trace = Trace::open(&file.0, false).unwrap();
+    let trace = Trace::open(&file.path, false).unwrap();
     (file, trace, left_out)
 }
 

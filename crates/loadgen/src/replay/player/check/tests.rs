@@ -91,7 +91,7 @@ fn passes(name: &str, taken: bool, other: &str, (code, sqlstate): (u16, &'static
     meta.statements = vec![statement(FIRST), statement(other)];
     let file = Scratch::new(&format!("check-{name}"));
     let stop = Arc::new(AtomicBool::new(false));
-    let writer = TraceWriter::create(&file.0, &meta, stop).expect("creates");
+    let writer = TraceWriter::create(&file.path, &meta, stop).expect("creates");
     for (number, ended) in [
         (1, Ended::Committed),
         (
@@ -109,7 +109,7 @@ fn passes(name: &str, taken: bool, other: &str, (code, sqlstate): (u16, &'static
         writer.add(0, TransactionKind(0), 0, 0, ended, &tape);
     }
     writer.finish().expect("writes");
-    let trace = Trace::open(&file.0, false).expect("opens");
+    let trace = Trace::open(&file.path, false).expect("opens");
     let specs = trace.meta.statements.iter();
     let specs: Vec<_> = specs.map(|one| one.spec(Family::Mysql)).collect();
     let checked = check(&trace, &specs, &mut Refuses(FIRST, code, sqlstate));

@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
+use tempfile::TempDir;
 use wire::passive::Side;
 use wire::{ServerUrl, Tls, TlsClient, TlsMode, TlsServer};
 
@@ -100,16 +101,16 @@ impl Line {
 }
 
 pub struct Files {
-    folder: std::path::PathBuf,
+    folder: TempDir,
     pub certificate: std::path::PathBuf,
     pub key: std::path::PathBuf,
 }
 
 impl Files {
-    pub fn make(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("us-relay-{name}-{}", std::process::id()));
-        std::fs::create_dir(&folder).expect("a folder");
-        let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    pub fn make() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str| folder.path().join(name);
+        let (certificate, key) = (file("certificate.pem"), file("key.pem"));
         let request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost";
         let mut command = Command::new("openssl");
         command
@@ -136,18 +137,12 @@ impl Files {
     }
 }
 
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 const STARTUP: &[u8] = b"\0\0\0\x11\0\x03\0\0user\0me\0\0";
 
 /// Both sides of a PostgreSQL connection, each with TLS or without it, in steps of any length.
 #[test]
 fn each_side_has_the_tls_that_it_wants() {
-    let files = Files::make("sides");
+    let files = Files::make();
     for (url, dials) in [
         ("postgres://localhost", false),
         ("postgres://localhost?tls=required", true),
@@ -198,7 +193,7 @@ fn each_side_has_the_tls_that_it_wants() {
 /// Whoever sends more than that must not keep the proxy's one thread busy.
 #[test]
 fn what_follows_a_closure_is_nothing() {
-    let files = Files::make("closed");
+    let files = Files::make();
     let mut client = Peer::default();
     let mut server = files.server();
     client.encrypts(files.client());
@@ -224,7 +219,7 @@ fn what_follows_a_closure_is_nothing() {
 
 #[test]
 fn what_is_no_tls_breaks_the_connection_and_says_why() {
-    let files = Files::make("broken");
+    let files = Files::make();
     let mut line = Line::new(&files, "postgres://localhost");
     line.client.say(&super::TLS_REQUEST);
     line.client.say(b"no handshake at all");
@@ -245,9 +240,9 @@ fn what_is_no_tls_breaks_the_connection_and_says_why() {
 
 #[test]
 fn files_that_cannot_be_used_are_said() {
-    let (files, others) = (Files::make("files"), Files::make("others"));
+    let (files, others) = (Files::make(), Files::make());
     let url = ServerUrl::parse("mysql://localhost").expect("valid");
-    let missing = files.folder.join("missing.pem");
+    let missing = files.folder.path().join("missing.pem");
     for (certificate, key, why) in [
         (&missing, &files.key, "missing.pem: "),
         (&files.certificate, &missing, "missing.pem: "),
@@ -277,7 +272,7 @@ fn files_that_cannot_be_used_are_said() {
 
 #[test]
 fn what_changes_is_said_before_the_capture_begins() {
-    let files = Files::make("words");
+    let files = Files::make();
     let words = |url: &str| {
         let url = ServerUrl::parse(url).expect("valid");
         let ends = Ends::new(&files.certificate, &files.key, &url).expect("usable");
