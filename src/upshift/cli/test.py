@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 """For the command's registration: options that are not ours are pytest's."""
 
-SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
-"""For pytest: three workers, since the pipeline's tests wait for nearly half of their time. A file stays with one of them. The
-folders keep their order: the pipeline's files take the longest and come first.
+SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+"""For pytest: two workers, since the pipeline's tests wait for half of their time. A file stays with one of them. The folders
+keep their order: the pipeline's files take the longest and come first.
 """
 CARGO_THREADS = "--test-threads=4"
 """For the tests of each crate: more at once than two CPUs get by default, since those of servers mostly wait."""
