@@ -298,7 +298,7 @@ def _probe_differs(groups: Groups) -> Flag | None:
     return Flag(
         name="probe-differs",
         message=f"the speed probe's work took longer or shorter beside one server than beside all: {_by_arm(trends)}",
-        hint="the probe takes such a difference for one of the machine, and ratios lose up to as much: measure without "
+        hint="the probe cannot tell that from a slower CPU, so that ratios may be wrong by as much: measure without "
         "--speed-probe",
     )
 
